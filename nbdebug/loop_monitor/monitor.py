@@ -135,7 +135,7 @@ class LoopMonitor(OptimizerTracking):
             self.leaf_monitor.tracing_ended(),
             *self.resumption.hooks(wrap_callback),
         ]
-        written = self.rounded_updates, self.gradient_changes, self.weight_copy_monitor
+        written = self.rounded_updates, self.gradient_changes, self.weight_copy_monitor, self.restored_weights.replaced
         traces = [monitor.write_trace for monitor in written] + [self.weight_aliases.trace]
         hooks += map(closing, (self.batch_alignment, *traces, self.evaluation.decisions.trace))  # type: ignore[arg-type]
         hooks += self.evaluation.hooks(wrap_callback) + self.batch_order_monitor.empty_epochs.hooks(wrap_callback)
@@ -219,8 +219,8 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.mode_monitor.on_forward_begin, split, self.steps)
         is_training = self.model.training
         self.attempt(self.mode_monitor.repeated_passes.on_forward_begin, split, is_training, args, kwargs)
-        if not torch.is_grad_enabled() or split == "val":
-            self.attempt(self.restored_weights.on_evaluation, self.row_steps)
+        is_evaluation = split == "val" or not torch.is_grad_enabled()
+        self.attempt(self.restored_weights.on_forward_begin, self.row_steps, is_evaluation)
         self.attempt(self.batch_use_counter.on_forward_begin, split)
         self.attempt(self.step_groups.on_forward_begin, split)
         self.attempt(self.evaluation.batches.on_forward_begin, split, self.steps, is_training)
@@ -410,6 +410,7 @@ class LoopMonitor(OptimizerTracking):
         if self.visibility is not ALL_EVENTS:
             return self.count_untracked_step(tracked)
         tracked.on_step_end()
+        self.attempt(self.restored_weights.replaced.on_step_end)
         self.attempt(self.double_update_counter.on_step_end, tracked)
         self.tracked_steps += 1
         self.attempt(self.step_groups.on_step_end, optimizer)
@@ -437,6 +438,7 @@ class LoopMonitor(OptimizerTracking):
     def count_untracked_step(self, tracked: TrackedOptimizer) -> None:
         """Count a step whose events were not tracked, and reset its interval; there is only one optimizer."""
         self.batch_use_counter.reset()
+        self.attempt(self.restored_weights.replaced.on_step_end)
         self.attempt(self.step_groups.on_step_end, tracked.optimizer)
         tracked.on_untracked_step_end()
         self.plan_next_step(tracked.steps)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nbdebug.loop_monitor.replaced_weights import ReplacedWeightsMonitor
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.source.search import covers_line, syntax_tree
@@ -40,6 +41,13 @@ class RestoredWeightsMonitor:
         self.latest_evaluation = -1
         self.restored: tuple[bytes, int, SourceLine | None] | None = None
         self.loads: dict[int, tuple[bytes, bytes]] = {}
+        self.replaced = ReplacedWeightsMonitor(model)
+
+    def on_forward_begin(self, step: int, is_evaluation: bool) -> None:
+        """Record the weights of a forward pass after ``step`` steps."""
+        self.replaced.on_forward_begin(is_evaluation)
+        if is_evaluation:
+            self.on_evaluation(step)
 
     def on_evaluation(self, step: int) -> None:
         """Store the fingerprint of the weights at the first pass of an evaluation after ``step`` steps."""

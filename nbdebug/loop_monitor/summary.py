@@ -34,6 +34,7 @@ from nbdebug.loop_monitor.parameter_updates import (
     untied_parameters,
 )
 from nbdebug.loop_monitor.rate_history import RateHistory, get_rate_history
+from nbdebug.loop_monitor.replaced_weights import ReplacedWeights
 from nbdebug.loop_monitor.restored_weights import RestoredWeights
 from nbdebug.loop_monitor.resumption import ScheduleStart
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
@@ -148,6 +149,7 @@ class LoopSummary:
     leftover_gradients: LeftoverGradients | None = None
     restored_weights: RestoredWeights | None = None
     weight_replacements: tuple[int, ...] = ()
+    replaced_weights: ReplacedWeights | None = None
     fold_evaluations: tuple[FoldEvaluation, ...] = ()
     untied_parameters: tuple[tuple[str, str], ...] = ()
     empty_epochs: EmptyEpochs | None = None
@@ -253,6 +255,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
         has_one_optimizer=has_one_optimizer,
         restored_weights=monitor.restored_weights.summary(monitor.row_steps),
         weight_replacements=monitor.restored_weights.replacements(monitor.row_steps),
+        replaced_weights=monitor.restored_weights.replaced.summary(),
         untied_parameters=untied_parameters(monitor.setup.eager_model, monitor.tied_parameters),
         frozen_steps=monitor.frozen_steps.summary(monitor.setup.eager_model),
         leftover_gradients=monitor.leftover_gradients.summary(monitor.setup.eager_model),

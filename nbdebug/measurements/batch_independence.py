@@ -64,7 +64,7 @@ def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
     if has_sequence_first and is_uncollated(eval_outputs.setup.train_loader):
         raise NotChecked("the dataset makes the batches, and a layer takes their first axis for the sequence")
     if is_batch_first_throughout(eval_outputs):
-        changed = _replace_first_sample(eval_outputs, size)
+        changed = replace_sample(eval_outputs, size)
         differs = _values_by_sample(eval_outputs.changed_values(eval_outputs.predict(changed)[0]), size)
         affected_samples = tuple(differs[1:].any(1).nonzero().flatten().add(1).tolist())
         is_scattered = not bool(differs[1:].all(1).any()) and differs.shape[1] > 1
@@ -96,13 +96,13 @@ def _values_by_sample(mask: Tensor, size: int) -> Tensor:
     return min((mask.reshape(size, -1), in_turn), key=lambda rows: int(rows.any(1).sum()))
 
 
-def _replace_first_sample(answers: EvalOutputs, size: int) -> Batch:
-    """Return the batch with the first sample replaced by the next one that differs from it."""
+def replace_sample(answers: EvalOutputs, size: int, position: int = 0) -> Batch:
+    """Return the batch with one sample replaced by the first one that differs from it."""
     inputs = [t for t in answers.inputs.values() if has_batch_axis(t, size)]
-    source = next((i for i in range(1, size) if any(not torch.equal(t[0], t[i]) for t in inputs)), None)
+    source = next((i for i in range(size) if any(not torch.equal(t[position], t[i]) for t in inputs)), None)
     if source is None:
         raise NotChecked("the inputs have no batch axis with differing samples")
-    return answers.transform_inputs(lambda t: _replace_first_row(t, source) if has_batch_axis(t, size) else t)
+    return answers.transform_inputs(lambda t: _replace_row(t, position, source) if has_batch_axis(t, size) else t)
 
 
 def _collate_with_other_first_sample(answers: EvalOutputs) -> Batch:
@@ -165,9 +165,9 @@ def _joins_samples(answers: EvalOutputs, size: int) -> bool:
     return is_joined and collates_by_user(answers.setup.train_loader)
 
 
-def _replace_first_row(tensor: Tensor, source: int) -> Tensor:
+def _replace_row(tensor: Tensor, position: int, source: int) -> Tensor:
     replaced = tensor.clone()
-    replaced[0] = tensor[source]
+    replaced[position] = tensor[source]
     return replaced
 
 

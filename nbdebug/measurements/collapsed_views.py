@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import FunctionType
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,7 @@ from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.source.location import SourceLine
+from nbdebug.source.producers import chosen_branch, executed_return, part_producer
 from nbdebug.source.unused_results import store_result
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
@@ -38,7 +40,8 @@ class CollapsedViews:
     ``constant_loss`` that of the mean of its outputs in the place of each. ``line`` is where the loss compares two
     outputs, by calls of ``function``. ``target`` is the position of the argument of these that is not computed from
     another output, as a prediction from it is; None if the calls differ in it, or no output is a prediction.
-    ``discarding_line`` calls ``detach`` there and discards its result.
+    ``discarding_line`` calls ``detach`` there and discards its result. ``gathering_line`` is where the model gathers
+    the targets of all these calls, and nothing else, in a part of its output.
     """
 
     where: Location
@@ -50,6 +53,7 @@ class CollapsedViews:
     function: str = ""
     target: int | None = None
     discarding_line: SourceLine | None = None
+    gathering_line: SourceLine | None = None
 
 
 @slow_measurement
@@ -103,14 +107,27 @@ def _with_comparison(views: CollapsedViews, answers: EvalOutputs) -> CollapsedVi
         return views
     same = [call for call in meetings if (call.line, call.name) == (meetings[0].line, meetings[0].name)]
     targets = {_target_position(call, outputs) for call in same}
+    target = targets.pop() if len(targets) == 1 else None
+    gathered = [] if target is None else [call.args[target] for call in meetings if len(call.args) > target]
     detaching_lines = [call.line for call in calls if call.name == "detach" and call.line]
     return replace(
         views,
         line=same[0].line,
         function=same[0].name,
-        target=targets.pop() if len(targets) == 1 else None,
+        target=target,
         discarding_line=next(filter(store_result, detaching_lines), None),
+        gathering_line=_gathering_line(setup.eager_model, output, gathered),
     )
+
+
+def _gathering_line(model: nn.Module, output: object, targets: Sequence[Tensor]) -> SourceLine | None:
+    """Return the line of ``forward`` that makes the part of the output which is a tuple of just some targets."""
+    ids = {id(tensor) for tensor in targets}
+    parts = output if isinstance(output, (tuple, list)) else ()
+    positions = [i for i, part in enumerate(parts) if type(part) in (tuple, list) and {*map(id, part)} == ids]
+    forward = type(model).forward
+    returned = executed_return(forward, model) if len(positions) == 1 and isinstance(forward, FunctionType) else None
+    return part_producer(chosen_branch(returned), positions[0], enters=lambda _: False).line if returned else None
 
 
 def _target_position(call: TorchCall, outputs: Sequence[Tensor]) -> int | None:

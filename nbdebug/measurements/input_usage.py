@@ -31,9 +31,8 @@ _MAX_EQUAL_SHARE = 0.75  # of the samples, at a step of a sequence without paddi
 def ignored_inputs(eval_outputs: EvalOutputs) -> dict[str, bool]:
     """For each input that can be changed, whether the output ignores it in both eval and train mode."""
     ignored = {}
-    targets = {id(tensor) for tensor in tree_tensors(eval_outputs.batch.targets)}
     for name, tensor in eval_outputs.inputs.items():
-        if id(tensor) in targets:  # a model that takes the whole batch
+        if _is_target_of_whole_batch(eval_outputs.batch, name, tensor):
             continue
         replacements = [values for values in _get_replacement_values(tensor) if not torch.equal(values, tensor)]
         if replacements:
@@ -41,6 +40,19 @@ def ignored_inputs(eval_outputs: EvalOutputs) -> dict[str, bool]:
     if not ignored:
         raise NotChecked("no input is a tensor with differing rows")
     return ignored
+
+
+def _is_target_of_whole_batch(batch: Batch, name: str, tensor: Tensor) -> bool:
+    """Return whether an input is a target that only comes along in a model that takes the whole batch.
+
+    A recorded step holds copies of what the model and the loss got. An argument of its own may be rebuilt by the model.
+    """
+    targets = tree_tensors(batch.targets)
+    is_part_of_argument = "." in name
+    return any(
+        target is tensor or (is_part_of_argument and target.dtype == tensor.dtype and torch.equal(target, tensor))
+        for target in targets
+    )
 
 
 def display_names(names: list[str], answers: EvalOutputs) -> list[str]:

@@ -14,10 +14,13 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.registry import measurement
 
-_MIN_CODES, _MAX_CODES, _MIN_ROWS, _MAX_COLUMNS = 4, 30, 5, 200
+_MIN_CODES, _MAX_CODES, _MIN_ROWS, _MAX_COLUMNS = 4, 300, 5, 200
+_MAX_CODES_BY_MEANS = 30  # of more codes, some exchange makes almost any means agree
 _FIRST_ROWS = 1_000
 _ROUNDING = 1e-9
 _MIN_MOVED, _MIN_SIGMA, _MAX_RENUMBERED_SIGMA = 2, 5.0, 2.5
+_MAX_SIGMA_OF_BOTH, _MIN_BROKEN = 1.5, 0.5
+_SHUFFLES = 20
 _Floats = NDArray[np.float64]
 
 
@@ -27,7 +30,8 @@ class RenumberedCodes:
 
     ``codes`` has the validation code and the training code of the same mean target, for the codes that differ.
     ``sigma`` is the root mean square of the differences of the mean targets of all ``count`` codes as they are, in
-    standard errors; ``renumbered_sigma`` is that after renumbering. ``values`` are the validation codes.
+    standard errors; ``renumbered_sigma`` is that after renumbering. ``share_sigmas`` are both for the shares of the
+    samples with each code; None if the shares were not compared. ``values`` are the validation codes.
     """
 
     input_index: int
@@ -36,15 +40,29 @@ class RenumberedCodes:
     count: int
     sigma: float
     renumbered_sigma: float
+    share_sigmas: tuple[float, float] | None
     values: _Floats = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
-class _MeanTargets:
-    """Mean targets of the rows of each code, and their squared standard errors."""
+class _CodeStatistics:
+    """Mean targets of the rows of each code and their squared standard errors, and the share of the rows."""
 
+    codes: list[Any]
     means: _Floats
     variances: _Floats
+    shares: _Floats
+    rows: int
+
+
+@dataclass(frozen=True)
+class _Renumbering:
+    """The training code of each validation code, and the differences as they are and renumbered."""
+
+    codes: dict[Any, Any]
+    sigma: float
+    renumbered_sigma: float
+    share_sigmas: tuple[float, float] | None = None
 
 
 @measurement
@@ -60,19 +78,19 @@ def renumbered_codes(tables: dict[str, SplitTable]) -> RenumberedCodes | None:
     if train_targets is None or val_targets is None:
         raise NotChecked("the targets are not one number per sample")
     for input_index, column, train_codes, val_codes in _code_columns(tables["train"], tables["val"]):
-        counts = {code: min((train_codes == code).sum(), (val_codes == code).sum()) for code in np.unique(train_codes)}
-        codes = [code for code, count in counts.items() if count >= _MIN_ROWS]
-        if len(codes) < _MIN_CODES:
+        train, val = _statistics(train_codes, train_targets), _statistics(val_codes, val_targets)
+        match = _match_means(train, val) or _match_means_and_shares(train, val)
+        if match is None or _is_linear(match.codes):
             continue
-        train = _mean_targets(train_codes, train_targets, codes)
-        val = _mean_targets(val_codes, val_targets, codes)
-        if match := _match(train, val):
-            order, sigma, renumbered_sigma = match
-            if np.ptp(np.diff(np.array(codes)[order]) / np.diff(codes)) < _ROUNDING:
-                continue
-            moved = {int(codes[i]): int(codes[j]) for i, j in enumerate(order) if i != j}
-            return RenumberedCodes(input_index, column, moved, len(codes), sigma, renumbered_sigma, val_codes)
+        moved = {int(own): int(other) for own, other in match.codes.items() if own != other}
+        sigmas = match.sigma, match.renumbered_sigma, match.share_sigmas
+        return RenumberedCodes(input_index, column, moved, len(match.codes), *sigmas, val_codes)
     return None
+
+
+def _is_linear(codes: dict[Any, Any]) -> bool:
+    own, other = np.array([*codes]), np.array([*codes.values()])
+    return bool(np.ptp(np.diff(other) / np.diff(own)) < _ROUNDING)
 
 
 def _code_columns(train: SplitTable, val: SplitTable) -> Iterator[tuple[int, int | None, Any, Any]]:
@@ -102,24 +120,103 @@ def _are_whole(values: _Floats) -> bool:
     return bool((values == np.round(values)).all())
 
 
-def _mean_targets(codes: Any, targets: _Floats, kept: list[Any]) -> _MeanTargets:
-    groups = [targets[codes == code] for code in kept]
+def _statistics(values: Any, targets: _Floats) -> _CodeStatistics:
+    """Return the statistics of the codes with enough rows."""
+    codes = [code for code in np.unique(values) if (values == code).sum() >= _MIN_ROWS]
+    groups = [targets[values == code] for code in codes]
     rows = np.array([len(group) for group in groups])
     within = sum(((group - group.mean()) ** 2).sum() for group in groups) / max(rows.sum() - len(groups), 1)
-    return _MeanTargets(np.array([group.mean() for group in groups]), np.maximum(within, 1e-12) / rows)
+    means = np.array([group.mean() for group in groups])
+    return _CodeStatistics(codes, means, np.maximum(within, 1e-12) / rows, rows / len(values), len(values))
 
 
-def _match(train: _MeanTargets, val: _MeanTargets) -> tuple[list[int], float, float] | None:
+def _select(statistics: _CodeStatistics, codes: list[Any]) -> _CodeStatistics:
+    kept = [statistics.codes.index(code) for code in codes]
+    means, variances = statistics.means[kept], statistics.variances[kept]
+    return _CodeStatistics(codes, means, variances, statistics.shares[kept], statistics.rows)
+
+
+def _squared_differences(train: _CodeStatistics, val: _CodeStatistics) -> _Floats:
+    """Return the squared differences of the mean targets of each validation and training code, in standard errors."""
+    squared: _Floats = (val.means[:, None] - train.means) ** 2 / (val.variances[:, None] + train.variances)
+    return squared
+
+
+def _match_means(train: _CodeStatistics, val: _CodeStatistics) -> _Renumbering | None:
     """Return the training code of each validation code, if renumbering explains different means; else None."""
-    from scipy.optimize import linear_sum_assignment
-
-    squared = (val.means[:, None] - train.means) ** 2 / (val.variances[:, None] + train.variances)
+    codes = [code for code in val.codes if code in set(train.codes)]
+    if not _MIN_CODES <= len(codes) <= _MAX_CODES_BY_MEANS or len(train.codes) > _MAX_CODES_BY_MEANS:
+        return None
+    squared = _squared_differences(_select(train, codes), _select(val, codes))
     own = squared.diagonal()
     if (own > _MIN_SIGMA**2).sum() < _MIN_MOVED:
         return None
-    _, order = linear_sum_assignment(squared)
-    best = squared[np.arange(len(order)), order]
-    is_moved = order != np.arange(len(order))
-    explains = (own[is_moved] > _MIN_SIGMA**2).sum() >= _MIN_MOVED and own[~is_moved].max(initial=0) < _MIN_SIGMA**2
-    sigma, renumbered_sigma = float(own.mean() ** 0.5), float(best.mean() ** 0.5)
-    return (order.tolist(), sigma, renumbered_sigma) if explains and renumbered_sigma < _MAX_RENUMBERED_SIGMA else None
+    order = _assign(squared)
+    sigma, renumbered_sigma = _root_mean(own), _root_mean(squared[np.arange(len(order)), order])
+    if not _explains(own, order != np.arange(len(order))) or not renumbered_sigma < _MAX_RENUMBERED_SIGMA:
+        return None
+    return _Renumbering({code: codes[j] for code, j in zip(codes, order, strict=True)}, sigma, renumbered_sigma)
+
+
+def _match_means_and_shares(train: _CodeStatistics, val: _CodeStatistics) -> _Renumbering | None:
+    """Return the training code of each validation code, if renumbering explains both different means and shares.
+
+    Each code must have a counterpart of its own mean and share: with shares shuffled among the codes, no exchange fits
+    as well. The means of moved codes are as far apart as those of any two codes, which a drift does not do.
+    """
+    shared = [code for code in val.codes if code in set(train.codes)]
+    if len(shared) < _MIN_CODES or len(val.codes) > len(train.codes):
+        return None
+    own = _squared_differences(_select(train, shared), _select(val, shared)).diagonal()
+    if (own > _MIN_SIGMA**2).sum() < _MIN_MOVED:
+        return None
+    means, shares = _squared_differences(train, val), _squared_share_differences(train, val, val.shares)
+    order, rows = _assign(means + shares), np.arange(len(val.codes))
+    renumbering = {code: train.codes[j] for code, j in zip(val.codes, order, strict=True)}
+    is_moved = np.array([renumbering[code] != code for code in shared])
+    sigma, share_sigma = _root_mean(means[rows, order]), _root_mean(shares[rows, order])
+    if not _explains(own, is_moved) or max(sigma, share_sigma) > _MAX_SIGMA_OF_BOTH:
+        return None
+    if own[is_moved].mean() < _MIN_BROKEN * means.mean() or not _needs_pairs(train, val, means, shares, order):
+        return None
+    own_shares = shares[[val.codes.index(code) for code in shared], [train.codes.index(code) for code in shared]]
+    return _Renumbering(renumbering, _root_mean(own), sigma, (_root_mean(own_shares), share_sigma))
+
+
+def _squared_share_differences(train: _CodeStatistics, val: _CodeStatistics, val_shares: _Floats) -> _Floats:
+    """Return the squared differences of the shares of each validation and training code, in standard errors."""
+    pooled = (val_shares[:, None] * val.rows + train.shares * train.rows) / (val.rows + train.rows)
+    errors = pooled * (1 - pooled) * (1 / val.rows + 1 / train.rows)
+    squared: _Floats = (val_shares[:, None] - train.shares) ** 2 / np.maximum(errors, 1e-12)
+    return squared
+
+
+def _needs_pairs(
+    train: _CodeStatistics, val: _CodeStatistics, means: _Floats, shares: _Floats, order: NDArray[np.intp]
+) -> bool:
+    """Return whether the codes fit worse, by any exchange, once their shares are shuffled among them."""
+    rows, random = np.arange(len(order)), np.random.default_rng(0)
+    least = (means + shares)[rows, order].mean()
+    for _ in range(_SHUFFLES):
+        cost = means + _squared_share_differences(train, val, random.permutation(val.shares))
+        if cost[rows, _assign(cost)].mean() <= least:
+            return False
+    return True
+
+
+def _explains(own: _Floats, is_moved: NDArray[np.bool_]) -> bool:
+    """Return whether all codes with different means are moved, and enough of them."""
+    differs = own > _MIN_SIGMA**2
+    return bool(differs[is_moved].sum() >= _MIN_MOVED and not differs[~is_moved].any())
+
+
+def _assign(cost: _Floats) -> NDArray[np.intp]:
+    """Return the column of each row in the cheapest assignment."""
+    from scipy.optimize import linear_sum_assignment
+
+    columns: NDArray[np.intp] = linear_sum_assignment(cost)[1]
+    return columns
+
+
+def _root_mean(squared: _Floats) -> float:
+    return float(squared.mean() ** 0.5)

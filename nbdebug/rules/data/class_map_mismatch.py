@@ -221,7 +221,7 @@ def _renumbered_codes_finding(setup: Setup, codes: RenumberedCodes) -> Finding:
         message=f"{len(codes.codes)} of {codes.count} codes in {column} seem to stand for other categories in "
         f"validation. The mean targets are close for these pairs of a validation and a training code: {listed}. Those "
         f"of all codes differ by {codes.sigma:.3g} standard errors between the splits, and by "
-        f"{codes.renumbered_sigma:.2g} after the codes are exchanged (root mean square).",
+        f"{codes.renumbered_sigma:.2g} after the codes are exchanged (root mean square).{_describe_shares(codes)}",
         where=get_location(line),
         cause="Each split numbered the categories of its inputs independently.",
         fix=_same_codes_fix(line),
@@ -230,10 +230,18 @@ def _renumbered_codes_finding(setup: Setup, codes: RenumberedCodes) -> Finding:
             "codes": codes.count,
             "difference": codes.sigma,
             "difference after exchange": codes.renumbered_sigma,
+            "differences of shares": codes.share_sigmas,
         },
         aspect="input codes",
         explains=("D109", "D108", *_CONSEQUENCES),
     )
+
+
+def _describe_shares(codes: RenumberedCodes) -> str:
+    if codes.share_sigmas is None:
+        return ""
+    own, renumbered = codes.share_sigmas
+    return f" Their shares of the samples differ by {own:.3g} standard errors, and by {renumbered:.2g} after that."
 
 
 def _same_codes_fix(line: SourceLine | None) -> str:

@@ -25,6 +25,7 @@ from nbdebug.setup.wrong_value_lines import label_sequence_line, wrong_label_lin
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import find_unique_line, matches_option
 
+_DEFAULT_BLANK = 0  # of torch
 _MORE_CLASSES = "# give the output one class for each symbol, and one more for the blank"
 
 
@@ -114,7 +115,8 @@ def _ctc_findings(setup: Setup, node: Node, indices: Sequence[int]) -> Iterator[
         return
     values, is_blank = sorted(set(wrong.tolist())), bool((wrong == blank).all())
     is_padding = is_blank and targets.dim() > 1 and _is_trailing(targets.cpu(), torch.as_tensor(lengths).cpu(), blank)
-    line = find_unique_line(matches_option("blank", blank), user_written_objects(setup)) if is_blank else None
+    is_chosen = is_blank and blank != _DEFAULT_BLANK  # the default says nothing of how the labels are numbered
+    line = find_unique_line(matches_option("blank", blank), user_written_objects(setup)) if is_chosen else None
     is_option = line is not None
     if is_blank and not is_padding and not is_option:
         line = _blank_label_line(setup, torch.split(labels, sizes.tolist()), indices, blank)

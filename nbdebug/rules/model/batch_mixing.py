@@ -19,11 +19,13 @@ from nbdebug.measurements.batch_independence import CarriedState, PositionDepend
 from nbdebug.measurements.perturbation import MixingCall
 from nbdebug.measurements.row_order import ReorderedRows
 from nbdebug.measurements.sample_company import SampleCompany
+from nbdebug.measurements.unbatched_sequences import UnbatchedSequence
 from nbdebug.rule_engine.expression_edits import line_of, set_axis, takes_axis, value_axis
 from nbdebug.rule_engine.layer_edits import set_layer_option, swap_batch_and_steps
 from nbdebug.rule_engine.position_edits import ADD_ALONG_STEPS, find_misplaced_table
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
+from nbdebug.rules.unbatched_sequences import unbatched_sequence_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import module_line
 from nbdebug.source.assignments import covering_statement, find_assignments
@@ -64,6 +66,7 @@ def batch_mixing(
     sample_mixing: SampleMixing | NotChecked,
     position_dependence: PositionDependence | NotChecked | None,
     reordered_rows: ReorderedRows | NotChecked | None,
+    unbatched_sequence: UnbatchedSequence | NotChecked | None,
 ) -> Iterator[Finding]:
     """The output for one sample depends on other samples of its batch.
 
@@ -90,7 +93,8 @@ def batch_mixing(
     normalization uses its running statistics in eval mode, and a loss over pairs of samples is applied after the model:
     neither is detected here. Then both passes are compared call by call; a sample owns one of B parts of each tensor,
     and samples have mixed where more than that part changes. For concatenated samples, indices without an offset are
-    found by adding it: then each sample gets the output that it has alone.
+    found by adding it: then each sample gets the output that it has alone. A recurrent layer takes a matrix for one
+    sequence: a fault for rows in random order, and for an output without a row for each sample.
 
     ## How to fix
     Put sorted samples back with ``output[order.argsort()]``. Pass ``batch_first=True``, or swap the axes with
@@ -111,6 +115,9 @@ def batch_mixing(
     if isinstance(reordered_rows, ReorderedRows):
         if not reordered_rows.is_undone:
             yield _reordered_rows_finding(reordered_rows)
+        return
+    if isinstance(unbatched_sequence, UnbatchedSequence):
+        yield unbatched_sequence_finding(setup, unbatched_sequence)
         return
     if isinstance(sample_mixing, NotChecked):
         raise sample_mixing

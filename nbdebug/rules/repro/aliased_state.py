@@ -12,6 +12,7 @@ from torch import nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.replaced_weights import ReplacedWeights
 from nbdebug.loop_monitor.weight_aliases import MIN_AVERAGED_STEPS, MIN_COLLECTED_SETS, WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.measurements.weight_copies import StateCopy
@@ -51,6 +52,11 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
     running statistics are constant and those of the model are not is a warning, except for torch's own
     ``AveragedModel`` and if ``update_bn`` is called.
 
+    So is an average of the weights that two or more evaluations leave in the model: of up to 128 compared weights,
+    nearly all differ from those after the last step and lie in the range of their earlier values. They are not those
+    of an earlier evaluation, and the next training pass uses them. No other change between two steps may occur, in the
+    first 200 steps.
+
     Weights that the loop collects are no copies if three or more tensors come to share the memory of each parameter
     at once. A loop averages the weights with themselves if, between two steps, it reads the parameters and the tensors
     that share memory with all of them, writes to that memory, and leaves the direction of the weights as it is.
@@ -61,20 +67,24 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
     Copy the tensors when you save them.
 
     ## When to ignore
-    When the state is only inspected, or is written to a file immediately.
+    When the state is only inspected, or is written to a file immediately; when training goes on from an average on
+    purpose.
 
     ## References
     PyTorch tutorial on saving and loading models: state_dict() returns references, so the best state must be copied.
     """
     weight_copies = loop.weight_copies if isinstance(loop, LoopSummary) else ()
+    replaced_weights = loop.replaced_weights if isinstance(loop, LoopSummary) else None
     yield from map(_stale_average_finding, weight_copies)
+    if replaced_weights is not None:
+        yield _replaced_finding(replaced_weights)
     if isinstance(loop, LoopSummary) and loop.state_dict_loads.live_tensor_loads:
         yield _reloaded_finding(loop.state_dict_loads)
     elif isinstance(loop, LoopSummary) and _uses_alias(loop.weight_alias):
         yield _used_alias_finding(loop.weight_alias)
     elif isinstance(loop, LoopSummary) and _collects_aliases(loop.weight_alias):
         yield _collected_finding(loop.weight_alias)
-    elif not weight_copies and isinstance(state_copies, NotChecked):
+    elif not weight_copies and not replaced_weights and isinstance(state_copies, NotChecked):
         raise state_copies
     for state in [] if isinstance(state_copies, NotChecked) else state_copies:
         if state.shared:
@@ -270,6 +280,22 @@ def _stale_average_finding(weight_copy: WeightCopy) -> Finding:
         explains=("T613", "T609", "E702", "E703", "E706", "R904"),
         severity="warning",
         edits=_copy_buffers(weight_copy.line),
+    )
+
+
+def _replaced_finding(replaced: ReplacedWeights) -> Finding:
+    """Report averages of the weights that stay in the model after they were evaluated."""
+    return Finding(
+        message=f"{replaced.count} evaluations, the first one after step {replaced.step}, used an average of earlier "
+        "weights, and the next step changed this average, not the weights of the step before. The relative difference "
+        f"of the two was {replaced.distance:.2g} at the last of them.",
+        where=get_location(replaced.line),
+        cause="The average is copied into the model for the evaluation, and the trained weights are not put back.",
+        fix="trained = copy.deepcopy(model.state_dict())   # before the average is copied into the model\n"
+        "model.load_state_dict(trained)   # after the evaluation; or evaluate a copy of the model",
+        evidence={"evaluations": replaced.count, "step": replaced.step, "difference": replaced.distance},
+        explains=("R904", "T601", "T604", "T605", "T606", "T609", "T610", "T612", "T614", "G409", "O502", "E709"),
+        severity="warning",
     )
 
 

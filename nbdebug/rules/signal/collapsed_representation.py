@@ -119,7 +119,10 @@ def collapsed_representation(
 
 def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Finding:
     edits = () if views.target is None else wrap_argument(views.line, views.function, views.target, "{}.detach()")
-    edits, line = keep_result(views.discarding_line) or edits, views.discarding_line or views.line
+    edits, line = (
+        keep_result(views.discarding_line) or edits,
+        views.discarding_line or views.gathering_line or views.line,
+    )
     return Finding(
         message=f"The {size} samples of a batch have almost the same embeddings after the run: their distance from the "
         f"mean sample, relative to its size, is {views.spread:.2g} (limit {limit:.2g}), and {views.earlier_spread:.2g} "

@@ -142,3 +142,23 @@ class FreshlyEncodedTrees(Trees):
 def test_fix_of_codes_names_the_encoder_that_each_split_fits(trees: type[Trees], fix: str) -> None:
     (finding,) = d125_findings(trees(frame(600, 0, first="ash")), trees(frame(300, 1, first="oak")))
     assert finding.fix == fix  # type: ignore[attr-defined]
+
+
+def stations(rows: int, seed: int, *, levels: int = 0, shares: int = 0, renumbers: bool = False) -> TensorDataset:
+    """Counts at forty stations; ``levels`` and ``shares`` are the seeds of their means and of their frequencies."""
+    random = np.random.default_rng(seed)
+    level = np.random.default_rng(levels).normal(0, 1.2, 40)
+    station = random.choice(40, rows, p=np.random.default_rng(100 + shares).dirichlet(np.full(40, 1.2)))
+    x = random.normal(size=rows)
+    y = level[station] + 0.5 * x + 0.3 * random.normal(size=rows)
+    codes = pd.factorize(station)[0] if renumbers else station
+    return TensorDataset(torch.tensor(np.stack([codes, x], 1)).float(), torch.tensor(y).float())
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_many_codes_are_compared_by_their_means_and_shares(seed: int) -> None:
+    train, val = stations(1900, seed, renumbers=True), stations(500, seed + 10, renumbers=True)
+    (finding,) = d125_findings(train, val)
+    assert max(finding.evidence["differences of shares"]) > 2  # type: ignore[attr-defined]
+    for drift in ({}, {"levels": 1}, {"shares": 1}, {"levels": 1, "shares": 1}):
+        assert d125_findings(stations(1900, seed), stations(500, seed + 10, **drift)) == []

@@ -191,17 +191,23 @@ class Words(Dataset):
 LOSS = """\
 def loss(logits, labels):
     n = len(logits)
-    return F.ctc_loss(logits.log_softmax(-1).transpose(0, 1), labels, torch.full((n,), 12), torch.full((n,), 3))
+    return F.ctc_loss(logits.log_softmax(-1).transpose(0, 1), labels, torch.full((n,), 12), torch.full((n,), 3){option})
 """
 
 
+@pytest.mark.parametrize("option", ["", ", blank=0"])
 @pytest.mark.parametrize("name", TEXTS)
-def test_ctc_labels_that_contain_the_blank_are_reported_where_they_are_made(name: str, tmp_path: Path) -> None:
+def test_ctc_labels_that_contain_the_blank_are_reported_where_they_are_made(
+    name: str, option: str, tmp_path: Path
+) -> None:
     body, collate = TEXTS[name]
     file = tmp_path / "program.py"
     unstored = "" if name == "stored" else "        del self.labels\n"
     header = HEADER.replace("    def __len__", f"{unstored}    def __len__")
-    file.write_text(f"{header}{body}loader = DataLoader(Words(), 16, collate_fn={collate})\n{LOSS}", encoding="utf-8")
+    file.write_text(
+        f"{header}{body}loader = DataLoader(Words(), 16, collate_fn={collate})\n{LOSS.format(option=option)}",
+        encoding="utf-8",
+    )
     scope: dict[str, Any] = {"__name__": "program"}
     exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), scope)
     torch.manual_seed(0)

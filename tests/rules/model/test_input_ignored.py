@@ -167,15 +167,17 @@ class WholeBatchModel(nn.Module):
         return self.head(x if self.uses_features else torch.ones_like(x))
 
 
+@pytest.mark.parametrize("target_of", [lambda batch: batch["y"], lambda batch: batch["y"].clone()])
 @pytest.mark.parametrize("uses_features", [True, False])
-def test_input_ignored_does_not_count_the_labels_of_a_batch_passed_whole(uses_features: bool) -> None:
+def test_input_ignored_does_not_count_the_labels_of_a_batch_passed_whole(
+    uses_features: bool, target_of: Callable[[dict[str, Tensor]], Tensor]
+) -> None:
     batches = [{"x": X[i : i + 16], "y": Y[i : i + 16]} for i in range(0, 64, 16)]
     setup = Setup(
         WholeBatchModel(uses_features),
         batches,
         loss_fn=CE,
-        forward=lambda model, batch: model(batch),
-        unpack=lambda batch: (batch, batch["y"]),
+        unpack=lambda batch: ((batch,), target_of(batch)),
     )
     assert len(checkup_findings(setup, "M306")) == (not uses_features)
 

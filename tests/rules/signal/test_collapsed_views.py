@@ -228,3 +228,27 @@ def test_collapse_by_a_discarded_detach_is_placed_there() -> None:
     (finding,) = findings(TwoViews(stops=False), discarding_disagreement)
     assert (finding.where.source or "").strip() == "first_target.detach()"
     assert "first_target = first_target.detach()" in finding.fix
+
+
+class SeparateViews(TwoViews):
+    """Returns the predictions and the targets as two pairs, which may belong together in another way."""
+
+    def __init__(self, separates: bool) -> None:
+        super().__init__(stops=False)
+        self.separates = separates
+
+    def forward(self, x: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:  # type: ignore[override]
+        first, second, first_target, second_target = super().forward(x)
+        targets = (first_target, second_target)
+        return ((first, second), targets) if self.separates else ((first, first_target), (second, second_target))
+
+
+@pytest.mark.parametrize("separates", [True, False])
+def test_collapse_is_placed_where_the_model_gathers_the_targets_alone(separates: bool) -> None:
+    def loss_fn(pairs: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]], _: Tensor) -> Tensor:
+        (first, second), (first_target, second_target) = pairs if separates else zip(*pairs, strict=True)
+        return -(F.cosine_similarity(first, second_target) + F.cosine_similarity(second, first_target)).mean() / 2
+
+    (finding,) = findings(SeparateViews(separates), loss_fn)
+    source = finding.where.source or ""
+    assert ("targets = (first_target, second_target)" if separates else "F.cosine_similarity(") in source
