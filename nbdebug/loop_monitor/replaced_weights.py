@@ -15,7 +15,7 @@ from nbdebug.source.location import SourceLine, get_running_line
 from nbdebug.source.references import user_frames
 
 _COMPARED_PARAMETERS, _MAX_KNOWN, _MAX_TRACES = 2, 64, 8
-_CHECKED_STEPS = 200  # first steps between which the weights may not change without an evaluation either
+_CHECKED_STEPS = 40  # first steps between which the weights may not change without an evaluation either
 _MIN_CHANGED, _MIN_INSIDE, _ROUNDING = 0.9, 0.99, 1e-6
 
 

@@ -45,14 +45,15 @@ def copied_targets(first_pass: ForwardPass, output: Any, loss: Tensor, loss_call
     for path, values in tree_leaves(loss_call.targets):
         if not isinstance(values, Tensor) or not values.is_floating_point():
             continue
-        given = [t for t in inputs if t.shape == values.shape]
-        fitting = [t for t in outputs if t.shape == values.shape]
-        for name, mask in _masks_of_loss(loss_call) if len(given) == len(fitting) == 1 else ():
+        own_inputs = [t for t in inputs if t.shape == values.shape]
+        own_outputs = [t for t in outputs if t.shape == values.shape]
+        is_clear = len(own_inputs) == len(own_outputs) == 1
+        for name, mask in _masks_of_loss(loss_call) if is_clear else ():
             marked = expand_mask(mask, values)
-            hidden_value = _find_hidden_value(given[0], values, marked) if marked is not None else None
+            hidden_value = _find_hidden_value(own_inputs[0], values, marked) if marked is not None else None
             if marked is None or hidden_value is None or changes_loss(loss_call, mask):
                 continue
-            (gradient,) = compute_output_gradients(loss, fitting)
+            (gradient,) = compute_output_gradients(loss, own_outputs)
             if gradient is not None:
                 is_copy = marked != bool(hidden_value)
                 learned = (gradient.to(is_copy.device)[is_copy] != 0).float().mean()
@@ -69,17 +70,17 @@ def _masks_of_loss(call: LossCall) -> Iterator[tuple[str, Tensor]]:
         yield name_target(path), mask
 
 
-def _find_hidden_value(given: Tensor, values: Tensor, marked: Tensor) -> int | None:
+def _find_hidden_value(inputs: Tensor, values: Tensor, marked: Tensor) -> int | None:
     """Return the value of a mask where the input holds one number in place of varied targets; None if it does not.
 
     Everywhere else the target must equal the input.
     """
-    given = given.to(values.device)
+    inputs = inputs.to(values.device)
     for hidden_value, hidden in ((1, marked), (0, ~marked)):
-        fillers = given[hidden]
+        fillers = inputs[hidden]
         if int(hidden.sum()) < _MIN_HIDDEN or bool((fillers != fillers[0]).any()):
             continue
         is_varied = len(torch.unique(values[hidden])) >= _MIN_DISTINCT
-        if is_varied and torch.equal(given[~hidden], values[~hidden]):
+        if is_varied and torch.equal(inputs[~hidden], values[~hidden]):
             return hidden_value
     return None

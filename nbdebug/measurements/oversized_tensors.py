@@ -47,8 +47,8 @@ def has_default_scale(setup: Setup, name: str) -> bool:
         return False
     with Preserve(), torch.no_grad():
         reset()
-    sizes = [float(getattr(one, attribute).float().square().mean().sqrt()) for one in (module, copied)]
-    return sizes[0] < _MAX_DEFAULT_RATIO * sizes[1]
+    scale, default_scale = (float(getattr(m, attribute).float().square().mean().sqrt()) for m in (module, copied))
+    return scale < _MAX_DEFAULT_RATIO * default_scale
 
 
 def find_oversized_tensor(setup: Setup, batch: Batch, min_scale: float) -> OversizedTensor | None:

@@ -60,23 +60,20 @@ def wrapped_values(setup: Setup) -> WrappedValues | None:
     if not is_map_style(loader) or reads_tensor_dataset(loader):
         return None
     indices = get_visited_indices(loader)
-    chosen, found, reads = (
-        indices[:: max(len(indices) // _SAMPLES, 1)][:_SAMPLES],
-        list[_ChannelChange](),
-        list[Tensor](),
-    )
+    sampled_indices = indices[:: max(len(indices) // _SAMPLES, 1)][:_SAMPLES]
+    changes, reads = list[_ChannelChange](), list[Tensor]()
     try:
         with Preserve(loader.dataset), torch.no_grad():
-            for index in chosen:
+            for index in sampled_indices:
                 images = [_read(loader.dataset, index, seed) for seed in range(_READS)]
-                known = [image for image in images if image is not None]
-                has_one_shape = len(known) == _READS and len({image.shape for image in known}) == 1
-                changes = [*_changes(index, known)] if has_one_shape else None
-                if not changes:
+                single_images = [image for image in images if image is not None]
+                has_one_shape = len(single_images) == _READS and len({image.shape for image in single_images}) == 1
+                own_changes = [*_changes(index, single_images)] if has_one_shape else None
+                if not own_changes:
                     return None
-                found += changes
-                reads += known
-            return _judge(loader.dataset, found, reads)
+                changes += own_changes
+                reads += single_images
+            return _judge(loader.dataset, changes, reads)
     except Exception:  # samples that cannot be read are reported elsewhere
         return None
 
