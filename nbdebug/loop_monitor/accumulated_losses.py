@@ -151,7 +151,7 @@ class _RescaledParts:
 
     def add(self, tensors: Sequence[Tensor], samples: Sequence[RowSample], intervals: list[StepInterval]) -> int:
         """Add the inputs of a pass; return the number of passes if they have taken each row of the batch once."""
-        if any(one is not other for one, other in zip_longest(self.intervals, intervals)):
+        if any(first is not second for first, second in zip_longest(self.intervals, intervals)):
             self.parts, self.intervals = [], intervals
         parts = [part for tensor in tensors if tensor.dim() and (part := RowSample.of(tensor))]
         pairs = [(part, sample) for part in parts for sample in samples if _is_smaller(part, sample)]

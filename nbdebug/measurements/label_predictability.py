@@ -174,8 +174,8 @@ def _draw_probe_sample(table: SplitTable, ignored: int | None, draw: int = 0) ->
     if classes is None or not table.inputs or not len(table) or (labels is not None and int(labels.min()) < 0):
         return None
     order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
-    fitting = min(_MAX_DENSE_ROWS // len(table), _MAX_POSITIONS) if len(table) * _POSITIONS >= _MIN_ROWS else 0
-    drawn = draw_positions(classes, max(_POSITIONS, fitting))
+    affordable = min(_MAX_DENSE_ROWS // len(table), _MAX_POSITIONS) if len(table) * _POSITIONS >= _MIN_ROWS else 0
+    drawn = draw_positions(classes, max(_POSITIONS, affordable))
     indices, positions = order.repeat_interleave(drawn.shape[1]), drawn[order].flatten()
     flat_classes = classes.flatten(1)
     has_class = flat_classes[indices, positions] >= 0

@@ -56,7 +56,10 @@ def setup_error(error: Exception, sentence: str) -> SetupError:
     for pattern, advice in _KNOWN_ERRORS:
         if match := re.search(pattern, str(error), re.DOTALL):
             return SetupError(f"{sentence}; expected {advice.format(*match.groups())}.")
-    return SetupError(f"{sentence}; expected a loss. Run model and loss on next(iter(train_loader)) to reproduce it.")
+    return SetupError(
+        f"{sentence}; expected a loss. Pass step_fn= if your loop converts inputs, outputs or targets; otherwise run model "
+        "and loss on next(iter(train_loader)) to reproduce it."
+    )
 
 
 def has_known_remedy(error: Exception) -> bool:
