@@ -57,8 +57,8 @@ def setup_error(error: Exception, sentence: str) -> SetupError:
         if match := re.search(pattern, str(error), re.DOTALL):
             return SetupError(f"{sentence}; expected {advice.format(*match.groups())}.")
     return SetupError(
-        f"{sentence}; expected a loss. Pass step_fn= if your loop converts inputs, outputs or targets; otherwise run model "
-        "and loss on next(iter(train_loader)) to reproduce it."
+        f"{sentence}; expected a loss. Pass step_fn= if your loop converts inputs, outputs or targets; otherwise run "
+        "model and loss on next(iter(train_loader)) to reproduce it."
     )
 
 
