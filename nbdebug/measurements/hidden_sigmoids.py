@@ -54,7 +54,7 @@ def hidden_sigmoids(
 ) -> HiddenSigmoids | None:
     """The sigmoids between layers of a model that has several, with two trials of a copy; None for another."""
     if not isinstance(record, NotChecked):
-        raise NotChecked("trials of untrained copies end before the loop starts")
+        raise NotChecked("these trials run only before training")
     if _SIGMOID_CALLS.isdisjoint(eval_outputs.called_functions):
         return None
     search = _SigmoidSearch(eval_outputs.batch.size)

@@ -36,9 +36,9 @@ _POSITIONS: Mapping[str, frozenset[int]] = {
 _OF_MODEL = frozenset({INPUTS_UNCHANGED, MODEL_RAISES})
 # A loop that has not run yet often converts what these are about: classes from 1, columns of labels, images to flatten.
 _QUESTIONED = frozenset({*_POSITIONS, MODEL_RAISES}) - {OPERAND_VALUES_UNCHANGED}
-_UNLESS_LOSS = "Your loop may convert the output or the target before the loss; no cell with such a call has run yet."
-_UNLESS_OTHER = "Your loop may compute another loss of it; run the loop inside `with dbg.watch():`."
-_UNLESS_MODEL = "Your loop may convert the inputs before the model; no cell with such a call has run yet."
+_UNLESS_LOSS = "Your loop may convert the output or the target first: no cell with a call of the loss has run yet."
+_UNLESS_OTHER = "Your loop may use this output in another loss. Run the loop inside `with dbg.watch():`."
+_UNLESS_MODEL = "Your loop may convert the inputs first: no cell with a call of the model has run yet."
 
 
 class LoopAssumptions:
@@ -89,10 +89,10 @@ class LoopAssumptions:
         if not finding.assumes or not all(map(self.is_changed, finding.assumes)):
             return ""
         if all(assumption in self.disproved for assumption in finding.assumes):
-            return "the watched run has disproved what it assumes about your loop"
+            return "the watched loop passes other values than this rule assumes"
         is_of_model = not _OF_MODEL.isdisjoint(finding.assumes)
         receiver = "inputs before the model" if is_of_model else "output or the target before the loss"
-        return f"your loop converts the {receiver}; run it inside `with dbg.watch():`"
+        return f"your loop converts the {receiver}; run the loop inside `with dbg.watch():`"
 
     def weaken(self, finding: Finding) -> Finding:
         """Return a finding as a note if a loop that has not run yet may convert or use what it is about."""

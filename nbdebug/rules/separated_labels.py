@@ -67,11 +67,11 @@ def crossed_finding(targets: CrossedTargets) -> Finding:
     """Report a loss that compares the targets of samples with the outputs of others."""
     row, other = targets.pairs[0]
     return Finding(
-        message=f"The loss compares the output of each sample with the target of another one. If {targets.target} of "
-        f"sample {row} of the first batch is changed, only the gradient at the output of sample {other} changes. "
-        f"{len(targets.pairs) - 1} more samples that were tried have such a partner.",
+        message=f"The loss compares outputs with the targets of other samples. If {targets.target} of sample {row} of "
+        f"the first batch is changed, only the gradient at the output of sample {other} changes. The same holds for "
+        f"other outputs of {len(targets.pairs) - 1} more samples.",
         where=targets.where,
         cause="The loss puts this target in another order than the outputs, such as by flip, roll or an index.",
-        fix="loss = loss_fn(output, target)   # both in the order of the batch",
+        fix="Remove the flip, roll or index from the loss, so that it compares output[i] with target[i].",
         evidence={"target": targets.target, "pairs": [list(pair) for pair in targets.pairs]},
     )

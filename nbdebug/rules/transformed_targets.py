@@ -79,16 +79,16 @@ def unexchanged_finding(kept: UnexchangedChannels) -> Finding:
     """Report channels that are mirrored with the images, and do not change places."""
     first, second = kept.first, kept.second
     return Finding(
-        message=f"In two reads of each of {kept.samples} training samples, image and target of one read are those of "
-        f"the other one, mirrored {kept.mirror}, with the channels of the target in the same order. Channel {first} "
-        f"lies before channel {second} in {kept.ordered:.0%} of {kept.rows} validation samples, and behind it in each "
-        f"mirrored one. A learner tells the mirrored images around channel {first} from those around channel "
-        f"{second} with an accuracy of {kept.told_apart:.0%}, and images around both from other places with one of "
+        message=f"In {kept.samples} training samples, a second read mirrors image and target {kept.mirror}, and does "
+        f"not exchange channels of the target. Channel {first} lies before channel {second} in {kept.ordered:.0%} of "
+        f"{kept.rows} validation samples, and mirroring reverses this order. A learner separates the mirrored images "
+        f"around channel {first} from the images around channel {second} with an accuracy of {kept.told_apart:.0%}; "
+        "chance is 50%. It separates the images around both from other places with an accuracy of "
         f"{kept.recognized:.0%}.",
         where=get_location(kept.line),
-        cause=f"What the mirror image shows at channel {first} looks like channel {second} of other images. The flip "
-        "moves the channels and does not exchange them, so that half of the samples contradict the others.",
-        fix=f"target = target.flip(-1)\ntarget[[{second}, {first}]] = target[[{first}, {second}]]   # left and right",
+        cause=f"In a mirrored image, the part at channel {first} looks like that at channel {second} in other images. "
+        "The flip moves the channels and does not exchange them, so the mirrored samples contradict the others.",
+        fix=f"target[[{first}, {second}]] = target[[{second}, {first}]]   # where the target is mirrored, after it",
         evidence={
             "channels": [first, second],
             "mirrored": kept.mirror,

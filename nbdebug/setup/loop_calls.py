@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import torch
+
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
@@ -79,4 +81,5 @@ def _casts(call: ast.Call) -> bool:
     """Return whether a call of ``to`` names a dtype of torch."""
     values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
     is_to = isinstance(call.func, ast.Attribute) and call.func.attr == "to"
-    return is_to and any(isinstance(value, ast.Attribute) and value.attr[-1:].isdigit() for value in values)
+    names = [value.attr for value in values if isinstance(value, ast.Attribute)]
+    return is_to and any(isinstance(getattr(torch, name, None), torch.dtype) for name in names)

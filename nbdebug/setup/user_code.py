@@ -58,7 +58,7 @@ def setup_error(error: Exception, sentence: str) -> SetupError:
             return SetupError(f"{sentence}; expected {advice.format(*match.groups())}.")
     return SetupError(
         f"{sentence}; expected a loss. Pass step_fn= if your loop converts inputs, outputs or targets; otherwise run "
-        "model and loss on next(iter(train_loader)) to reproduce it."
+        "model and loss on next(iter(train_loader)) to reproduce the error."
     )
 
 

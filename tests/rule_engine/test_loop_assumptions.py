@@ -143,7 +143,7 @@ def test_checkup_of_notebook_before_loop_has_note(
     report = notebook(SETUP, setup, loss, DEBUGGER)
     assert faults(report) == []
     note = next(finding for finding in report if finding.code == code)
-    assert "no cell with such a call has run yet" in note.cause
+    assert "has run yet" in note.cause
 
 
 @CASES
@@ -193,5 +193,5 @@ def test_output_that_loss_of_torch_cannot_take_is_judged_after_loop(
 ) -> None:
     before = notebook(SETUP, HEADS, CROSS_ENTROPY, DEBUGGER)
     assert faults(before) == []
-    assert any(finding.code == "M301" and "another loss of it" in finding.cause for finding in before)
+    assert any(finding.code == "M301" and "in another loss" in finding.cause for finding in before)
     assert faults(notebook(watched(LOOP.format(f"(criterion{call})")))) == after

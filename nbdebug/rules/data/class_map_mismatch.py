@@ -241,7 +241,10 @@ def _describe_shares(codes: RenumberedCodes) -> str:
     if codes.share_sigmas is None:
         return ""
     own, renumbered = codes.share_sigmas
-    return f" Their shares of the samples differ by {own:.3g} standard errors, and by {renumbered:.2g} after that."
+    return (
+        f" The shares of the samples with each code differ by {own:.3g} standard errors between the splits, and by "
+        f"{renumbered:.2g} after this exchange."
+    )
 
 
 def _same_codes_fix(line: SourceLine | None) -> str:

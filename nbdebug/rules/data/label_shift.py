@@ -31,8 +31,8 @@ def label_shift(class_counts: ClassCounts, *, apart: float = 0.2, level: float =
     ## How it is measured
     By the total variation distance: the share of samples that would have to change their class, from ``apart`` = 0.2,
     and only if the p-value of a chi-squared test of equal shares is below ``level`` = 1 in 10,000. A split that
-    contains all classes about equally often (within a quarter) was balanced intentionally and is not reported. Neither
-    are splits of which only one has negative labels, such as those of unlabeled samples.
+    contains all classes about equally often (within a quarter) was balanced intentionally and is not reported. Splits
+    are not compared if only one of them has negative labels, as unlabeled samples have.
 
     ## How to fix
     Split a random permutation of the data, or stratify by class.

@@ -90,10 +90,10 @@ def labels_unrelated(
     the pairs of input and target may not depend on it. An image with a target of its height and width is read several
     times: both must be flipped, rotated and shifted alike. If an image is mirrored and its few real-valued targets stay
     the same, a linear learner of the validation images tells whether one of them is a position. If maps or points are
-    mirrored with it, two channels that are mirror images of each other must change places. A linear learner predicts
-    the target at each position from the image around it, for the target in all eight orientations. The target of one
-    sample is changed: the loss must not answer with a gradient at the output of another one alone. In your own loop, it
-    compares the rows that the model receives and the targets that the loss receives with those of the loader.
+    mirrored with the image, two channels that are mirror images of each other must change places. A linear learner
+    predicts the target at each position from the image around it, for the target in all eight orientations. The target
+    of one sample is changed: it is a fault if only the gradient at the output of another sample changes. In your own
+    loop, it compares the rows that the model receives and the targets that the loss receives with those of the loader.
 
     ## Why it matters
     A network memorizes random labels as well as correct ones; only the validation score shows the difference.
@@ -139,9 +139,10 @@ def labels_unrelated(
 
     A real-valued target is a position if the linear learner explains 30% of its variance on validation images that were
     left out, and its predictions for training images and their mirror images have a correlation below -0.7. Two
-    channels are mirror images if they have one order along the mirrored axis in 95% of the validation samples, and if a
-    kernel ridge regression recognizes the images around both, with an accuracy of at least 0.8 against other places,
-    and does not tell mirrored ones around the first from those around the second, with one of at most 0.6.
+    channels are mirror images under three conditions. In 95% of the validation samples, they have the same order along
+    the mirrored axis. A kernel ridge regression separates the images around each channel from other places with an
+    accuracy of at least 0.8. It separates the mirrored images around the first channel from the images around the
+    second one with an accuracy of at most 0.6.
 
     Real-valued targets are random numbers if they have nothing in common between two reads of the same samples. They
     are reported after a run whose loss stayed at that of a constant prediction, if a kernel ridge regression predicts

@@ -156,9 +156,9 @@ def _rewritten_finding(rewritten: RewrittenSamples) -> Finding:
 def _wrapped_finding(wrapped: WrappedValues) -> Finding:
     """Report an augmentation whose sums leave the range of 8 bits."""
     return Finding(
-        message=f"In {wrapped.pairs} pairs of reads of {wrapped.samples} training images, nearly all values change by "
-        f"one number. On average, {wrapped.share:.1%} of the values change by {wrapped.period:.4g} more or less than "
-        "that, which is 256 steps of the values; expected values that stay at the end of their range.",
+        message=f"In {wrapped.pairs} pairs of reads of {wrapped.samples} training images, most values change by the "
+        f"same number. On average, {wrapped.share:.1%} of the values change by {wrapped.period:.4g} more or less, the "
+        "width of 256 gray levels; expected values that stay within their range.",
         where=get_location(wrapped.line),
         cause="A random change of brightness is computed in 8 bits, where 250 + 10 is 4: the brightest values become "
         "the darkest ones, or the reverse.",

@@ -35,9 +35,8 @@ def validation_better(record: Record, loop: LoopSummary | NotChecked) -> Iterato
     there is only one measurement, it must be lower by a third. It is not reported if the loss of your loop compares the
     output with values that no batch contains, such as bootstrapped targets: the splits then hold another task. It is a
     note if the training samples are learned well nevertheless, for example augmented samples that are harder on
-    purpose. It is also a note if the training targets are those of validation with noise that did no harm: the model
-    explains 90% of the variance of the validation targets, and two thirds of the higher squared error of the training
-    samples are a higher variance of their targets.
+    purpose. It is also a note if the training targets only have more noise: the model explains 90% of the variance of
+    the validation targets, and the higher variance of the training targets accounts for two thirds of the higher error.
 
     ## How to fix
     Compare samples of both splits side by side: labels, classes, transforms. Split the same data at random.

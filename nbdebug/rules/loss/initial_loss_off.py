@@ -86,12 +86,12 @@ def initial_loss_off(
     than ``larger`` = 1000 times the size of the outputs, since the weights have to grow by as much; the size of outputs
     near zero, as from a head of zeros, counts as 0.1.
 
-    Parameters and buffers whose root mean square exceeds ``wide`` = 3 / √n, for n values in a row, are scaled down to
-    1 / √n one at a time. The finding names the one that lowers the loss most, if less than ``remainder`` = 10% of the
+    Parameters and buffers whose root mean square exceeds ``wide`` = 3 / √n, for n values in a row, are scaled down to 1
+    / √n one at a time. The finding names the one that lowers the loss most, if less than ``remainder`` = 10% of the
     excess remains. For a loss of your own, whose constant prediction no formula gives, only such a tensor is reported:
-    the loss without its scale must be ``ratio`` times as low. Or its scale is not the default one of its module, the
-    loss is more than ``own`` = 2.5 times its numerical minimum over one constant output, and less than 10% of that
-    excess remains.
+    in two cases. First, the loss without its scale is ``ratio`` times lower. Second, its scale is not the default of
+    its module, the loss is more than ``own`` = 2.5 times its lowest value for a constant output, and less than 10% of
+    this excess remains.
 
     A model with frozen weights is pretrained and may be confident about what it learned: reported as a note. A loss
     below ``trained`` times that of the class frequencies belongs to a trained model and is not judged. Scores that are
@@ -182,7 +182,7 @@ def _dominant_target_finding(shares: dict[int, float], setup: Setup) -> Finding:
 def _scale_finding(initial_loss: float, tensor: OversizedTensor, constant: float | None) -> Finding:
     """Return the finding for a loss of which no formula gives the constant prediction; ``constant`` is its loss."""
     factor = initial_loss / tensor.usual_loss if tensor.usual_loss else math.inf
-    lowest = "" if constant is None else f" The lowest loss of one constant output is {constant:.4g}."
+    lowest = "" if constant is None else f" The lowest loss of a constant output is {constant:.4g}."
     return Finding(
         message=f"The loss before training is {initial_loss:.4g}. If {tensor.name} had a usual scale, it would "
         f"be {tensor.usual_loss:.4g}. The ratio is {factor:.1f}.{lowest}",

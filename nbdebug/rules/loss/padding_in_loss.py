@@ -99,7 +99,7 @@ def padding_in_loss(
         message=f"{padding.share:.0%} of the targets of the first batch are {padding.value:g} at padded positions of "
         "the input, and they contribute to the loss.",
         where=get_location(masked or changed_line or _padding_line(setup, padding)),
-        cause="The mask multiplies a loss that is one number already, so that it scales it and leaves no position out."
+        cause="The mask multiplies a loss that is already one number. This scales the loss, and leaves no position out."
         if masked
         else "Neither an ignore_index nor a mask leaves the padded positions out of the loss.",
         fix=_MASKED_FIX if masked else _get_fix(padding),
@@ -167,11 +167,12 @@ def _copied_targets_finding(targets: CopiedTargets, line: SourceLine | None) -> 
     values, mask, share = targets.values, targets.mask, targets.copied_share
     return Finding(
         message=f"{share:.0%} of the values of {values} in the first batch are copies of the input, and they "
-        f"contribute to the loss. {mask} is {targets.hidden_value} only where the input is hidden, and the loss does "
-        "not use it.",
+        f"contribute to the loss. The loss ignores {mask}, which is {targets.hidden_value} only where the input is "
+        "hidden from the model.",
         where=get_location(line),
         cause=f"The loss does not use {mask}, so the model is rewarded for copying what it sees.",
-        fix=f"Compute the loss only where {mask} is {targets.hidden_value}.",
+        fix=f"loss = each[{mask} == {targets.hidden_value}].mean()   # each: the loss of each value, by "
+        "reduction='none'",
         evidence={"share of copies": share},
         explains=("L208", "T606", "T610"),
     )

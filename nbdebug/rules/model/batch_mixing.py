@@ -93,8 +93,9 @@ def batch_mixing(
     normalization uses its running statistics in eval mode, and a loss over pairs of samples is applied after the model:
     neither is detected here. Then both passes are compared call by call; a sample owns one of B parts of each tensor,
     and samples have mixed where more than that part changes. For concatenated samples, indices without an offset are
-    found by adding it: then each sample gets the output that it has alone. A recurrent layer takes a matrix for one
-    sequence: a fault for rows in random order, and for an output without a row for each sample.
+    found by adding it: then each sample gets the output that it has alone. A recurrent layer reads a matrix as one
+    sequence. It is an error if the loader shuffles the rows, or if the output has no row for each sample, and otherwise
+    a note.
 
     ## How to fix
     Put sorted samples back with ``output[order.argsort()]``. Pass ``batch_first=True``, or swap the axes with

@@ -48,12 +48,12 @@ def capacity_too_small(
     ## How it is measured
     The narrow layer by intervention: if its number is the same for all samples, in eval mode, so is the output. A gate
     or an attention score, which multiplies values that are wide, does not decide the output alone. A single weight that
-    scales the output is not reported, unless an activation before it makes samples equal that differed, or follows the
-    first layer. The repeated module by its identity and by as many outputs that are equal for every sample, bit for
-    bit. The number of parameters by the tiny-batch test, with your settings and with Adam, and by counting: n target
-    values are n equations, which fewer than n parameters cannot solve in general. A linear model with few features is
-    not reported, and neither is a model with several target values per example, since shared weights are not meant to
-    memorize every pixel.
+    only scales the output is not reported, unless an activation before it gives equal values for samples that differed,
+    or that activation directly follows the first layer. The repeated module by its identity and by as many outputs that
+    are equal for every sample, bit for bit. The number of parameters by the tiny-batch test, with your settings and
+    with Adam, and by counting: n target values are n equations, which fewer than n parameters cannot solve in general.
+    A linear model with few features is not reported, and neither is a model with several target values per example,
+    since shared weights are not meant to memorize every pixel.
 
     ## How to fix
     Make the layers wider, or unfreeze some of them.

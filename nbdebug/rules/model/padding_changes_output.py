@@ -78,7 +78,8 @@ def padding_changes_output(
     each position, a row counts if 90% of its real positions change, on average (RMS) by 0.5% of the standard deviation
     of the outputs: attention, normalization and means change all positions, a convolution those near the end. A
     recurrent layer that runs backward is reported too if labels, a mask or lengths in the batch mark the padding and a
-    real position of a row changes by 10% of their standard deviation when all padding of the row is cut off.
+    real position of a row changes by 10% of the standard deviation of the outputs when all padding of the row is cut
+    off.
 
     ## How to fix
     Pass the mask on as ``src_key_padding_mask`` or ``key_padding_mask`` (true at padding), pack sequences before a
@@ -207,8 +208,9 @@ _INVERSION = (
     "positions."
 )
 _PACKING = (
-    "packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)\n"
-    "states = pad_packed_sequence(rnn(packed)[0], batch_first=True)[0]"
+    "from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence\n"
+    "packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)\n"
+    "states, _ = pad_packed_sequence(rnn(packed)[0], batch_first=True, total_length=x.shape[1])"
 )
 _READERS = {
     **dict.fromkeys(("softmax", "scaled_dot_product_attention", "multi_head_attention_forward"), "The attention"),
@@ -258,8 +260,8 @@ def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
     edits = add_padding_mask(setup, call, token) if call and token is not None else ()
     if padding.is_at_ends:
         cause = (
-            f"{_describe_reader(call)} runs backward and reads the padding first, so it reaches real positions with "
-            "the state of the padding."
+            f"{_describe_reader(call)} runs backward and reads the padding first, so its states at the real positions "
+            "depend on the padding."
         )
         fix, edits = _PACKING, ()
     if (value := _weak_fill(call)) is not None:

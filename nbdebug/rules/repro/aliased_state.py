@@ -54,8 +54,8 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
 
     So is an average of the weights that two or more evaluations leave in the model: of up to 128 compared weights,
     nearly all differ from those after the last step and lie in the range of their earlier values. They are not those
-    of an earlier evaluation, and the next training pass uses them. No other change between two steps may occur, in the
-    first 200 steps.
+    of an earlier evaluation, and the next training pass uses them. In the first 40 steps, nothing else may change the
+    weights between two steps.
 
     Weights that the loop collects are no copies if three or more tensors come to share the memory of each parameter
     at once. A loop averages the weights with themselves if, between two steps, it reads the parameters and the tensors
@@ -286,13 +286,14 @@ def _stale_average_finding(weight_copy: WeightCopy) -> Finding:
 def _replaced_finding(replaced: ReplacedWeights) -> Finding:
     """Report averages of the weights that stay in the model after they were evaluated."""
     return Finding(
-        message=f"{replaced.count} evaluations, the first one after step {replaced.step}, used an average of earlier "
-        "weights, and the next step changed this average, not the weights of the step before. The relative difference "
-        f"of the two was {replaced.distance:.2g} at the last of them.",
+        message=f"Training went on with other weights after {replaced.count} evaluations, the first one after step "
+        f"{replaced.step}: the next step changed the weights of the evaluation, not those of the step before. They lie "
+        "within the range of earlier weights, as an average does. At the last of these evaluations, the relative "
+        f"difference from the weights before it was {replaced.distance:.2g}.",
         where=get_location(replaced.line),
         cause="The average is copied into the model for the evaluation, and the trained weights are not put back.",
-        fix="trained = copy.deepcopy(model.state_dict())   # before the average is copied into the model\n"
-        "model.load_state_dict(trained)   # after the evaluation; or evaluate a copy of the model",
+        fix="weights = copy.deepcopy(model.state_dict())   # import copy; before the average is copied into the model\n"
+        "model.load_state_dict(weights)   # after the evaluation; or evaluate a copy of the model",
         evidence={"evaluations": replaced.count, "step": replaced.step, "difference": replaced.distance},
         explains=("R904", "T601", "T604", "T605", "T606", "T609", "T610", "T612", "T614", "G409", "O502", "E709"),
         severity="warning",

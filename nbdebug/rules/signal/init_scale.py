@@ -77,9 +77,9 @@ def init_scale(
     leave less than that share of the spread of the inputs. It is withdrawn if a watched run then ends below a tenth of
     the loss of a constant prediction.
 
-    Weights that exceed 4 times 1/√fan_in in every layer of a model of any depth are tried too: two copies of the model
-    are trained for 100 steps on the first batches with your optimizer, one of them with newly initialized weights.
-    Reported if the loss of another batch falls less than ``hindered`` = half as much as in that trial.
+    If the standard deviation of the weights exceeds 4 / √fan_in in every layer of a model of any depth, two copies are
+    trained for 100 steps on the first batches with your optimizer, the second one with newly initialized weights.
+    Reported if the loss of another batch falls less than ``hindered`` = half as much as in the second trial.
 
     If a layer receives shares that sum to one, as from a softmax over n units, their spread is about 1/n. Two copies of
     the model are then trained for 60 steps on the first batches with your optimizer, one of them with that input times
@@ -292,12 +292,13 @@ def _large_finding(weights: LargeWeights) -> Finding:
     return Finding(
         message=f"The weights of {_every(len(gains), 'layer')} are large: their standard deviation is "
         f"{min(gains):.2g} to {max(gains):.2g} / √fan_in, and 0.58 / √fan_in in torch's initialization. In a trial of "
-        f"{trials.steps} steps, the loss of another batch fell from {trials.initial_loss:.3g} to {trials.loss:.3g}, "
-        f"and from {trials.changed_initial_loss:.3g} to {trials.changed_loss:.3g} with newly initialized weights.",
+        f"{trials.steps} steps, the loss of another batch went from {trials.initial_loss:.3g} to {trials.loss:.3g}. "
+        f"With newly initialized weights, it went from {trials.changed_initial_loss:.3g} to {trials.changed_loss:.3g}.",
         where=weights.where,
         cause="Each layer enlarges the signal, so the first predictions are confident and wrong. Training spends its "
-        "first steps on undoing that, and units that are far from zero hardly change sides.",
-        fix="torch.nn.init.kaiming_normal_(layer.weight, nonlinearity='relu')   # of each layer, with zero biases",
+        "first steps on undoing that, and units far from zero rarely switch on or off.",
+        fix="for module in model.modules():\n    if hasattr(module, 'reset_parameters'):\n        "
+        "module.reset_parameters()   # torch's initialization",
         setup_fix=RESET_PARAMETERS,
         evidence={
             "gain": list(gains),

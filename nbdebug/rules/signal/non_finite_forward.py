@@ -90,7 +90,7 @@ def _finding(non_finite: NonFiniteBatch, origin: NonFiniteOrigin) -> Finding:
     samples = _affected_samples(non_finite, origin)
     cause, fix, edits = _repair(origin)
     inputs = f"from {origin.input_min:.4g} to {origin.input_max:.4g}"
-    inputs = f"inputs {inputs} and Inf" if origin.has_infinite_input else f"finite inputs {inputs}"
+    inputs = f"inputs that are infinite or {inputs}" if origin.has_infinite_input else f"finite inputs {inputs}"
     return Finding(
         message=f"The {non_finite.quantity} of {non_finite.description} is not finite: {origin.operation} gives "
         f"{origin.kind} for {inputs}{describe_samples(samples, non_finite.batch)}.",
@@ -146,7 +146,7 @@ def _explain(origin: NonFiniteOrigin) -> str:
     if name == "mul" and is_nan:
         return "An infinite value, such as that of a mask, is multiplied by 0."
     if origin.has_infinite_input and is_nan:
-        return f"{name} multiplies infinite values of its inputs by 0, or subtracts one from another."
+        return f"Some inputs of {name} are infinite. Its result for them is undefined, as for inf - inf or 0 · inf."
     return f"{name} is undefined for some of these inputs." if is_nan else _explain_overflow(origin)[0]
 
 
@@ -157,7 +157,7 @@ def _other_fix(origin: NonFiniteOrigin) -> str:
     if origin.operation == "mul":
         return "Set masked values by masked_fill(mask, value) in place of a product with the mask."
     if origin.has_infinite_input:
-        return "Replace the infinite values where they are made, such as by a minimum before a logarithm or a division."
+        return "Prevent the infinite values where they are made, such as by x.clamp_min(1e-8) before a logarithm."
     return f"Keep the inputs of {origin.operation.strip('_')} inside the range where it is defined."
 
 

@@ -55,7 +55,7 @@ def vanishing_gradient(
 
     ## What it does
     Compares the gradients of the layers of your run with each other, both absolute and relative to the weights. Before
-    training, it tries out what sigmoids between layers cost.
+    training, it compares trials with and without centered sigmoids.
 
     ## Why it matters
     With plain SGD the first layers do not change; with Adam they follow rounding errors of the gradient. The loss stays
@@ -68,7 +68,7 @@ def vanishing_gradient(
     after a branch that starts at zero) are excluded, as are normalization layers and embeddings; at least four layers
     are needed, and a hundred steps while the run continues.
 
-    If two or more sigmoids are nothing but inputs of layers, two copies of the model are trained for 100 steps on the
+    If two or more sigmoids are used only as inputs of layers, two copies of the model are trained for 100 steps on the
     first batches with your optimizer: one as it is, and one with 4 · (sigmoid - 1/2), which can learn the same
     functions. Reported if the model gains less than ``progress`` = a quarter of what the other trial gains, over the
     loss of a constant prediction where it is known. It is withdrawn if the watched run converges. Gates are not tried.
@@ -147,11 +147,11 @@ def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
 def _sigmoid_finding(sigmoids: HiddenSigmoids) -> Finding:
     """Report sigmoids between layers that hinder learning."""
     trials, constant_loss = sigmoids.trials, sigmoids.constant_loss
-    known = f"; a constant prediction has {constant_loss:.3g}" if math.isfinite(constant_loss) else ""
+    known = f" The loss of a constant prediction is {constant_loss:.3g}." if math.isfinite(constant_loss) else ""
     return Finding(
         message=f"{sigmoids.count} sigmoids between layers hinder training. In a trial of {trials.steps} steps, the "
-        f"loss fell from {trials.initial_loss:.3g} to {trials.loss:.3g}, and from {trials.changed_initial_loss:.3g} to "
-        f"{trials.changed_loss:.3g} with 4 · (sigmoid - 1/2) in their place{known}.",
+        f"loss went from {trials.initial_loss:.3g} to {trials.loss:.3g}. With 4 · (sigmoid - 1/2) in their place, it "
+        f"went from {trials.changed_initial_loss:.3g} to {trials.changed_loss:.3g}.{known}",
         where=sigmoids.where,
         cause="The slope of a sigmoid is at most 1/4, and its outputs are around 1/2, not around 0. Each sigmoid "
         "shrinks the differences between samples, and in the backward pass the gradient, to a quarter or less.",
