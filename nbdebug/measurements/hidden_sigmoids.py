@@ -12,6 +12,7 @@ from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
 from nbdebug.measurements.activations import find_layer_input
+from nbdebug.measurements.hidden_softmax import LAYER_CALLS
 from nbdebug.measurements.loss_reference import ExpectedLoss
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import slow_measurement
@@ -20,7 +21,6 @@ from nbdebug.records import Record
 from nbdebug.setup import Batch, Setup
 
 _SIGMOID_CALLS = frozenset({"sigmoid", "special_expit", "expit"})
-_LAYER_CALLS = frozenset({"linear", "addmm", "mm", "matmul", "conv1d", "conv2d", "conv3d"})
 _MIN_COUNT = 2  # of sigmoids in a row; with one, the layer behind it still learns at its own pace
 _STEPS = 100
 
@@ -84,7 +84,7 @@ class _SigmoidSearch:
         self._references.append(call)
         signal, _ = find_layer_input(call.inputs, self.size)
         for number, value in [(self._origins[id(t)], t) for t in call.inputs if id(t) in self._origins]:
-            if signal is value and call.name in _LAYER_CALLS:
+            if signal is value and call.name in LAYER_CALLS:
                 self.layer_inputs.add(number)
             elif _has_equal_values(call.outputs[0], value):  # a view, or dropout in eval mode
                 self._origins[id(call.outputs[0])] = number

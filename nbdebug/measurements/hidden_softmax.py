@@ -21,7 +21,7 @@ from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _MIN_WIDTH, _SUM_TOLERANCE = 4, 1e-3
 _STEPS = 60
-_LAYER_CALLS = frozenset({"linear", "addmm", "mm", "matmul", "conv1d", "conv2d", "conv3d"})
+LAYER_CALLS = frozenset({"linear", "addmm", "mm", "matmul", "conv1d", "conv2d", "conv3d"})
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class _ShareSearch:
         """Record a call of the pass."""
         signal, weights = find_layer_input(call.inputs, self.size)
         if signal is not None:
-            if self.position is None and call.name in _LAYER_CALLS and id(signal) in self.producers:
+            if self.position is None and call.name in LAYER_CALLS and id(signal) in self.producers:
                 self.check(call, signal)
                 self.is_mixture = len(weights) == 1
             self.layer_count += 1

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import permutations
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nbdebug.measurements.collation import collates_by_user
 from nbdebug.measurements.dataset_rows import SplitTable
-from nbdebug.measurements.reading_limit import ReadingLimit
+from nbdebug.measurements.mirrored_reads import MIN_PAIRS, MirroredReads, find_mirroring_line, may_mirror, read_mirrored
 from nbdebug.measurements.registry import slow_measurement
-from nbdebug.measurements.unmoved_targets import find_mirror
-from nbdebug.preserve import Preserve, seed_all
+from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
-from nbdebug.setup.loaders import get_visited_indices, is_map_style, reads_tensor_dataset
 from nbdebug.setup.sample_functions import collating_object
-from nbdebug.source.executed_lines import find_differing_line
 from nbdebug.source.location import SourceLine
 
-_SAMPLES, _MIN_SAMPLES, _READS, _FIRST_SAMPLES, _SECONDS = 64, 20, 4, 6, 0.4
 _MIN_SIDE, _MAX_SIDE, _MAX_IMAGE_CHANNELS, _MAX_CHANNELS, _MAX_ROWS = 8, 64, 3, 40, 200
 _MIN_ROWS, _MIN_ORDERED = 60, 0.95
 _RADIUS_SHARE, _RIDGE_STRENGTH = 0.12, 0.1
-_MIN_RECOGNIZED, _MAX_TOLD_APART = 0.8, 0.6
+_MIN_RECOGNITION, _MAX_SEPARATION = 0.8, 0.6
 _CENTER_TOLERANCE, _MAX_ERROR = 0.06, 0.02  # of the side of the image
 _AXES = {"left to right": -1, "upside down": -2}
 
@@ -38,9 +30,9 @@ class UnexchangedChannels:
     """Two channels of targets that a mirror exchanges, and the augmentation does not.
 
     In the share ``ordered`` of ``rows`` validation samples, channel ``first`` lies before channel ``second`` along the
-    mirrored axis; in ``samples`` pairs of reads of training samples, one read has this order and the other one not. A
-    learner tells the surroundings of the first, mirrored, from those of the second with the accuracy ``told_apart``,
-    and those of both from other places with the accuracy ``recognized``.
+    mirrored axis. ``samples`` is the number of pairs of mirrored reads of training samples. A learner tells the
+    surroundings of the first, mirrored, from those of the second with the accuracy ``separation``, and those of both
+    from other places with the accuracy ``recognition``.
     """
 
     first: int
@@ -49,42 +41,31 @@ class UnexchangedChannels:
     samples: int
     rows: int
     ordered: float
-    told_apart: float
-    recognized: float
+    separation: float
+    recognition: float
     line: SourceLine | None
-
-
-@dataclass(frozen=True)
-class _MirroredRead:
-    image: Tensor
-    target: Tensor
-    index: int
-    seed: int
 
 
 @slow_measurement
 def unexchanged_channels(setup: Setup, tables: dict[str, SplitTable]) -> UnexchangedChannels | None:
     """Two channels of the training targets that should change places in mirrored images; None if there are none."""
     loader, val = setup.train_loader, tables.get("val")
-    is_read = is_map_style(loader) and (not reads_tensor_dataset(loader) or collates_by_user(loader))
-    known = _as_pair(val.inputs, val.targets) if val is not None else None
-    if not is_read or known is None or len(known[0]) < _MIN_ROWS:
+    rows = _as_rows(val.inputs, val.targets) if val is not None else None
+    if not may_mirror(setup) or rows is None or len(rows[0]) < _MIN_ROWS:
         return None
     try:
         with Preserve(loader.dataset, loaders=[collating_object(loader)]), torch.no_grad():
-            pairs = [*_mirrored_reads(setup)]
-            by_mirror = {name: [(a, b) for mirror, a, b in pairs if mirror == name] for name in _AXES}
+            pairs = [*read_mirrored(setup, _as_rows)]
+            by_mirror = {name: [pair for pair in pairs if pair.mirror == name] for name in _AXES}
             searches = (
-                _find_unexchanged(setup, name, own, *known)
-                for name, own in by_mirror.items()
-                if len(own) >= _MIN_SAMPLES
+                _find_unexchanged(setup, name, own, *rows) for name, own in by_mirror.items() if len(own) >= MIN_PAIRS
             )
             return next(filter(None, searches), None)
     except Exception:  # samples that cannot be read are reported elsewhere
         return None
 
 
-def _as_pair(inputs: tuple[Tensor, ...], targets: tuple[Tensor, ...]) -> tuple[Tensor, Tensor] | None:
+def _as_rows(inputs: tuple[Tensor, ...], targets: tuple[Tensor, ...]) -> tuple[Tensor, Tensor] | None:
     """Return images, and heat maps or the coordinates of points; None for other samples."""
     if len(inputs) != 1 or len(targets) != 1 or not targets[0].is_floating_point():
         return None
@@ -101,37 +82,8 @@ def _as_pair(inputs: tuple[Tensor, ...], targets: tuple[Tensor, ...]) -> tuple[T
     return (images, target) if 2 <= target.shape[1] <= _MAX_CHANNELS else None
 
 
-def _read(setup: Setup, index: int, seed: int) -> _MirroredRead | None:
-    """Read a sample and collate it alone."""
-    loader: Any = setup.train_loader
-    seed_all(seed)
-    batch = setup.split_batch(loader.collate_fn([loader.dataset[index]]), None)
-    parts = (tuple(part.cpu() for part in values if isinstance(part, Tensor)) for values in (batch.args, batch.targets))
-    pair = _as_pair(*parts)
-    return _MirroredRead(*pair, index, seed) if pair else None
-
-
-def _mirrored_reads(setup: Setup) -> Iterator[tuple[str, _MirroredRead, _MirroredRead]]:
-    """Yield two reads of each of some samples of which one image is the mirror image of the other, and the mirror."""
-    indices, limit = get_visited_indices(setup.train_loader), ReadingLimit(_SECONDS, _MIN_SAMPLES)
-    indices = indices[:: max(len(indices) // _SAMPLES, 1)][:_SAMPLES]
-    has_changed = False
-    for number, index in enumerate(indices):
-        first = _read(setup, index, 0)
-        for seed in range(1, _READS):
-            other = _read(setup, index, seed)
-            if first is None or other is None or other.image.shape != first.image.shape:
-                return
-            has_changed = has_changed or not torch.equal(first.image, other.image)
-            if mirror := find_mirror(first.image, other.image):
-                yield mirror, first, other
-                break
-        if limit.ends_after(number + 1) or (number + 1 == _FIRST_SAMPLES and not has_changed):
-            return
-
-
 def _find_unexchanged(
-    setup: Setup, mirror: str, pairs: list[tuple[_MirroredRead, _MirroredRead]], images: Tensor, targets: Tensor
+    setup: Setup, mirror: str, pairs: list[MirroredReads], images: Tensor, targets: Tensor
 ) -> UnexchangedChannels | None:
     """Return two channels with a constant order in validation, whose surroundings are mirror images, if they stay."""
     axis = _AXES[mirror]
@@ -147,18 +99,18 @@ def _find_unexchanged(
             continue
         surroundings = [_surroundings(images[is_known], places[is_known, channel]) for channel in (first, second)]
         others = _surroundings(images[is_known], places[is_known, first].roll(len(images) // 2 + 1, 0))
-        recognized = min(_accuracy(part, others) for part in surroundings)
-        told_apart = _accuracy(surroundings[0].flip(axis), surroundings[1])
-        if recognized >= _MIN_RECOGNIZED and told_apart <= _MAX_TOLD_APART:
-            line = find_differing_line(*(partial(_read, setup, read.index, read.seed) for read in pairs[0]))
+        recognition = min(_accuracy(part, others) for part in surroundings)
+        separation = _accuracy(surroundings[0].flip(axis), surroundings[1])
+        if recognition >= _MIN_RECOGNITION and separation <= _MAX_SEPARATION:
+            line = find_mirroring_line(setup, _as_rows, pairs[0])
             share, count = float(is_before[is_known].double().mean()), int(is_known.sum())
-            return UnexchangedChannels(first, second, mirror, len(pairs), count, share, told_apart, recognized, line)
+            return UnexchangedChannels(first, second, mirror, len(pairs), count, share, separation, recognition, line)
     return None
 
 
-def _mirror_center(pairs: list[tuple[_MirroredRead, _MirroredRead]], axis: int) -> float | None:
+def _mirror_center(pairs: list[MirroredReads], axis: int) -> float | None:
     """Return twice the coordinate that stays when points are mirrored, 0 for maps; None if targets move otherwise."""
-    targets = [torch.cat(part) for part in zip(*((a.target, b.target) for a, b in pairs), strict=True)]
+    targets = [torch.cat(part) for part in zip(*(pair.targets for pair in pairs), strict=True)]
     if targets[0].dim() == 4:
         return 0.0 if torch.allclose(targets[0].flip(axis), targets[1], atol=1e-5) else None
     column = 0 if axis == -1 else 1  # points are (x, y), and images have rows first

@@ -75,28 +75,28 @@ def unmoved_finding(unmoved: UnmovedTarget) -> Finding:
     )
 
 
-def unexchanged_finding(kept: UnexchangedChannels) -> Finding:
+def unexchanged_finding(channels: UnexchangedChannels) -> Finding:
     """Report channels that are mirrored with the images, and do not change places."""
-    first, second = kept.first, kept.second
+    first, second = channels.first, channels.second
     return Finding(
-        message=f"In {kept.samples} training samples, a second read mirrors image and target {kept.mirror}, and does "
-        f"not exchange channels of the target. Channel {first} lies before channel {second} in {kept.ordered:.0%} of "
-        f"{kept.rows} validation samples, and mirroring reverses this order. A learner separates the mirrored images "
-        f"around channel {first} from the images around channel {second} with an accuracy of {kept.told_apart:.0%}; "
-        "chance is 50%. It separates the images around both from other places with an accuracy of "
-        f"{kept.recognized:.0%}.",
-        where=get_location(kept.line),
+        message=f"In {channels.samples} training samples, a second read mirrors image and target {channels.mirror}, "
+        f"and does not exchange channels of the target. Channel {first} lies before channel {second} in "
+        f"{channels.ordered:.0%} of {channels.rows} validation samples, and mirroring reverses this order. A learner "
+        f"separates the mirrored images around channel {first} from the images around channel {second} with an "
+        f"accuracy of {channels.separation:.0%}; chance is 50%. It separates the images around both from other places "
+        f"with an accuracy of {channels.recognition:.0%}.",
+        where=get_location(channels.line),
         cause=f"In a mirrored image, the part at channel {first} looks like that at channel {second} in other images. "
         "The flip moves the channels and does not exchange them, so the mirrored samples contradict the others.",
         fix=f"target[[{first}, {second}]] = target[[{second}, {first}]]   # where the target is mirrored, after it",
         evidence={
             "channels": [first, second],
-            "mirrored": kept.mirror,
-            "samples": kept.samples,
-            "rows": kept.rows,
-            "ordered": kept.ordered,
-            "told apart": kept.told_apart,
-            "recognized": kept.recognized,
+            "mirrored": channels.mirror,
+            "samples": channels.samples,
+            "rows": channels.rows,
+            "ordered": channels.ordered,
+            "separation": channels.separation,
+            "recognition": channels.recognition,
         },
         aspect="channels",
     )

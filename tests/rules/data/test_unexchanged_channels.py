@@ -86,7 +86,7 @@ def test_channels_of_mirror_images_that_stay_in_their_order_are_an_error(
 ) -> None:
     (finding,) = rule_findings(pair_setup(form, transform), "D105")
     assert (finding.severity, finding.evidence["channels"]) == ("error", [0, 1])
-    assert "mirrored left to right" in finding.message
+    assert "image and target left to right" in finding.message
     assert finding.where is not None
     assert finding.where.source is not None
     assert "flip" in finding.where.source
