@@ -94,7 +94,7 @@ def class_imbalance(
         f"{1 / share:.0f} times). "
         "Neither the sampler nor the loss compensates for it.",
         where=get_location(creation_line(setup, setup.loss_fn)),
-        cause=f"All {_unit(class_counts)} have the same weight, so the common class dominates the training.",
+        cause=_equal_weights_cause(setup, class_counts),
         fix=_class_weight_fix(setup, class_counts),
         setup_fix="class weights",
         evidence={
@@ -157,6 +157,14 @@ def _misplaced_weights_finding(
         },
         explains=("E702", "E703", "E706", "E709", "L208", "T607", "T601"),
     )
+
+
+def _equal_weights_cause(setup: Setup, class_counts: ClassCounts) -> str:
+    """Return why the common class dominates; a weight of binary cross-entropy is one of samples, not of classes."""
+    loss_fn = setup.loss_fn
+    if isinstance(loss_fn, (nn.BCELoss, nn.BCEWithLogitsLoss)) and loss_fn.weight is not None:
+        return "The `weight` of this loss multiplies both classes alike, so the common class dominates the training."
+    return f"All {_unit(class_counts)} have the same weight, so the common class dominates the training."
 
 
 def _class_weight_fix(setup: Setup, class_counts: ClassCounts) -> str:

@@ -96,6 +96,12 @@ def test_class_imbalance_without_compensation_is_reported(name: str) -> None:
     assert len(fault_messages(FAULTY[name](), "D106")) == 1
 
 
+def test_class_imbalance_under_weight_of_samples_says_that_it_multiplies_both_classes() -> None:
+    (finding,) = rule_findings(one_logit_setup(nn.BCEWithLogitsLoss(weight=torch.tensor([30.0]))), "D106")
+    assert "`weight` of this loss multiplies both classes alike" in finding.cause
+    assert "pos_weight=" in finding.fix
+
+
 @pytest.mark.parametrize("name", INVERTED_WEIGHTS)
 def test_class_imbalance_with_inverted_weights_names_the_weight_ratio(name: str) -> None:
     (message,) = fault_messages(INVERTED_WEIGHTS[name](), "D106")
