@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 
 import torch
@@ -10,11 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nbdebug.measurements.dataset_rows import SplitTable
-from nbdebug.measurements.mirrored_reads import MIN_PAIRS, MirroredReads, find_mirroring_line, may_mirror, read_mirrored
+from nbdebug.measurements.mirrored_reads import MIN_PAIRS, MirroredReads, find_mirroring_line, search_mirrored
 from nbdebug.measurements.registry import slow_measurement
-from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
-from nbdebug.setup.sample_functions import collating_object
 from nbdebug.source.location import SourceLine
 
 _MIN_SIDE, _MAX_SIDE, _MAX_IMAGE_CHANNELS, _MAX_CHANNELS, _MAX_ROWS = 8, 64, 3, 40, 200
@@ -49,20 +48,20 @@ class UnexchangedChannels:
 @slow_measurement
 def unexchanged_channels(setup: Setup, tables: dict[str, SplitTable]) -> UnexchangedChannels | None:
     """Two channels of the training targets that should change places in mirrored images; None if there are none."""
-    loader, val = setup.train_loader, tables.get("val")
-    rows = _as_rows(val.inputs, val.targets) if val is not None else None
-    if not may_mirror(setup) or rows is None or len(rows[0]) < _MIN_ROWS:
-        return None
-    try:
-        with Preserve(loader.dataset, loaders=[collating_object(loader)]), torch.no_grad():
-            pairs = [*read_mirrored(setup, _as_rows)]
-            by_mirror = {name: [pair for pair in pairs if pair.mirror == name] for name in _AXES}
-            searches = (
-                _find_unexchanged(setup, name, own, *rows) for name, own in by_mirror.items() if len(own) >= MIN_PAIRS
-            )
-            return next(filter(None, searches), None)
-    except Exception:  # samples that cannot be read are reported elsewhere
-        return None
+    return search_mirrored(setup, tables, _as_rows, partial(_search_mirrors, setup))
+
+
+def _search_mirrors(
+    setup: Setup, pairs: list[MirroredReads], images: Tensor, targets: Tensor
+) -> UnexchangedChannels | None:
+    """Return the channels that the first kind of mirror should exchange; half a turn exchanges none."""
+    by_mirror = {name: [pair for pair in pairs if pair.mirror == name] for name in _AXES}
+    searches = (
+        _find_unexchanged(setup, name, own_pairs, images, targets)
+        for name, own_pairs in by_mirror.items()
+        if len(own_pairs) >= MIN_PAIRS
+    )
+    return next(filter(None, searches), None)
 
 
 def _as_rows(inputs: tuple[Tensor, ...], targets: tuple[Tensor, ...]) -> tuple[Tensor, Tensor] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -14,17 +15,14 @@ from nbdebug.measurements.mirrored_reads import (
     MIRRORS,
     MirroredReads,
     find_mirroring_line,
-    may_mirror,
-    read_mirrored,
+    search_mirrored,
 )
 from nbdebug.measurements.registry import slow_measurement
-from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
-from nbdebug.setup.sample_functions import collating_object
 from nbdebug.source.location import SourceLine
 
 _MIN_SIDE, _MAX_TARGETS, _MAX_CHANNELS, _MIN_DISTINCT = 4, 32, 3, 10
-_MIN_ROWS, _MAX_ROWS, _GRID, _RIDGE_STRENGTH = 60, 600, 8, 0.1
+_MAX_ROWS, _GRID, _RIDGE_STRENGTH = 600, 8, 0.1
 _MIN_EXPLAINED, _MAX_CORRELATION, _MIN_EQUAL = 0.3, -0.7, 0.95
 
 
@@ -48,15 +46,7 @@ class UnmovedTarget:
 @slow_measurement
 def unmoved_target(setup: Setup, tables: dict[str, SplitTable]) -> UnmovedTarget | None:
     """A value of the training targets that should change with mirrored images, and does not; None if there is none."""
-    loader, val = setup.train_loader, tables.get("val")
-    rows = _as_rows(val.inputs, val.targets) if val is not None else None
-    if not may_mirror(setup) or rows is None or len(rows[0]) < _MIN_ROWS:
-        return None
-    try:
-        with Preserve(loader.dataset, loaders=[collating_object(loader)]), torch.no_grad():
-            return _find_unmoved(setup, [*read_mirrored(setup, _as_rows)], *rows)
-    except Exception:  # samples that cannot be read are reported elsewhere
-        return None
+    return search_mirrored(setup, tables, _as_rows, partial(_find_unmoved, setup))
 
 
 def _as_rows(inputs: tuple[Tensor, ...], targets: tuple[Tensor, ...]) -> tuple[Tensor, Tensor] | None:
