@@ -83,7 +83,7 @@ def test_sums_beyond_8_bits_are_reported_at_their_line(shift: _Shift, convert: _
     assert finding.where is not None
     assert finding.where.source is not None
     assert "# the sum" in finding.where.source
-    assert "256 steps" in finding.message
+    assert "256 gray levels" in finding.message
 
 
 @pytest.mark.parametrize("convert", [fraction, standardized])

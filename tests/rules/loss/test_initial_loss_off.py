@@ -242,7 +242,7 @@ def test_initial_loss_off_of_a_loss_of_ones_own_is_compared_with_one_constant_an
     findings = rule_faults(minimal_setup(model, 4 * X, signs, loss_fn), "L208")
     assert [finding.where.parameter for finding in findings] == ["2.weight"] * (factor > 1)
     for finding in findings:
-        assert f"one constant output is {finding.evidence['constant']:.4g}." in finding.message
+        assert f"a constant output is {finding.evidence['constant']:.4g}." in finding.message
 
 
 def test_initial_loss_off_of_tokens_with_usual_vectors_under_a_loss_of_ones_own_is_quiet() -> None:

@@ -163,7 +163,7 @@ def test_losses_of_hidden_values_are_reported_if_they_learn_copies_of_the_input(
     findings = rule_faults(setup, "L215")
     assert len(findings) == is_reported
     if is_reported:
-        assert f"output[1] is {int(marks_hidden)} only where the input is hidden" in findings[0].message
+        assert f"output[1], which is {int(marks_hidden)} only where the input is hidden" in findings[0].message
         assert findings[0].message.startswith(f"{float((~HIDDEN[:32]).float().mean()):.0%} of the values of target")
         assert findings[0].where.source is not None
         assert "(filled - target).square()" in findings[0].where.source

@@ -92,7 +92,7 @@ def test_mask_of_a_loss_that_is_one_number_is_named(loss_fn: Callable[..., Tenso
     assert finding.where is not None
     assert finding.where.source is not None
     assert "# the product" in finding.where.source
-    assert "one number already" in finding.cause
+    assert "already one number" in finding.cause
     assert finding.edits == ()
 
 
