@@ -299,7 +299,7 @@ class _ConstantProblem:
             if float(loss.detach()) < best.value:
                 best = _Fit(float(loss.detach()), [constant.detach() for constant in constants])
             if loss.requires_grad:
-                torch.autograd.backward(loss)
+                torch.autograd.backward(loss, inputs=free)  # and not the graph of weights that the loss reads
             return loss.detach()
 
         with torch.enable_grad():
