@@ -169,7 +169,7 @@ class RuleRunner:
             findings=rank_findings(_weaken_crash(finding, pass_error) for finding in self._findings),
             not_checked=tuple(self._skipped),
             checked_rules=frozenset(self._checked_codes),
-            subject=_describe_setup(self.measurements),
+            subject=_describe_setup(self.measurements, pass_error),
             seconds=time.perf_counter() - self._started,
             part_seconds=self._get_part_seconds(),
             stopped=self._stopped,
@@ -215,7 +215,7 @@ def _is_listed_activation(setup: Setup, path: str | None) -> bool:
     return has_no_parts and isinstance(parent, nn.Sequential)
 
 
-def _get_unmet_expectation(measurements: Measurements, loop: LoopAssumptions | None = None) -> str:
+def _get_unmet_expectation(measurements: Measurements, loop: LoopAssumptions | None) -> str:
     """Return the error of a model or a loss that may be called differently in the loop; empty if none raised."""
     setup, first_pass = measurements["setup"], measurements.get_if_measured("first_pass")
     if first_pass is None or first_pass.failure is None:
@@ -238,7 +238,7 @@ def _get_unmet_expectation(measurements: Measurements, loop: LoopAssumptions | N
     return ""
 
 
-def _describe_setup(measurements: Measurements) -> str:
+def _describe_setup(measurements: Measurements, pass_error: str) -> str:
     setup: Setup = measurements["setup"]
     size = sum(p.numel() for p in setup.model.parameters())
     parts = [f"{type(setup.eager_model).__name__}, {size:,} parameters"]
@@ -246,9 +246,7 @@ def _describe_setup(measurements: Measurements) -> str:
         parts.append(f"task {task}")
     if batches := measurements.get_if_measured("batches"):
         parts.append(f"batch {batches[0]}")
-    if expectation := _get_unmet_expectation(measurements):
-        parts.append(expectation)
-    return " · ".join(parts)
+    return " · ".join(filter(None, [*parts, pass_error]))
 
 
 def _with_other_aspects(of_heads: list[Finding], of_whole: list[Finding]) -> list[Finding]:
