@@ -70,7 +70,7 @@ def _loss_line(setup: Setup, graph: Graph | NotChecked) -> SourceLine | None:
     """Return the line where the loss meets the output of a head, or else makes the values that it averages."""
     if isinstance(setup, HeadSetup):
         return setup.line
-    return producing_line(graph) if isinstance(graph, Graph) else None
+    return producing_line(graph)
 
 
 def _are_permuted(pairs: Sequence[tuple[int, int]]) -> bool:

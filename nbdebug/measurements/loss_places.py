@@ -12,6 +12,7 @@ from nbdebug.autograd import Graph
 from nbdebug.autograd.call_recorders import CallRecorder, TorchCall
 from nbdebug.autograd.graph import Node, build_graph
 from nbdebug.autograd.tracing import ModuleStack
+from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
 from nbdebug.setup import Setup
@@ -80,11 +81,13 @@ def is_returned(first_pass: ForwardPass, entry: ParameterEntry) -> bool:
     return any(leaf is entry.parameter for root in roots for leaf in build_graph(root, []).leaves)
 
 
-def producing_line(graph: Graph) -> SourceLine | None:
-    """Return the line that makes the values which the loss only averages or sums.
+def producing_line(graph: Graph | NotChecked) -> SourceLine | None:
+    """Return the line that makes the values which the loss only averages or sums; None for a loss without a graph.
 
     That differs from the line of the loss if another function makes them.
     """
+    if isinstance(graph, NotChecked):
+        return None
     root, node = graph.root, _reduced_node(graph)
     if root is None or root.line is None or node is None or node.line is None:
         return root.line if root else None

@@ -140,7 +140,7 @@ def loss_ignores_samples(
     if isinstance(predictable_class, PredictableClass):
         yield from predictable_class_findings(setup, predictable_class)
     if isinstance(known_positions, KnownPositions) and known_positions.is_inverted:
-        line = producing_line(graph) if isinstance(graph, Graph) else None
+        line = producing_line(graph)
         if isinstance(first_pass, ForwardPass):
             line = excluding_mask_line(setup, first_pass) or line
         yield _inverted_selection_finding(known_positions, get_location(line))
@@ -148,7 +148,7 @@ def loss_ignores_samples(
     if isinstance(ignored_target, IgnoredTarget):
         finding = _without_ignored_index(setup, ignored_target, _target_finding(ignored_target))
         finding = _with_weight_of_zero(setup, ignored_target, finding)
-        term_line = producing_line(graph) if isinstance(graph, Graph) else None
+        term_line = producing_line(graph)
         line = term_line if ignored_target.are_flags else None
         if ignored_target.expects_signs:
             line, term_line = origin_line(setup, "targets"), term_line or known_origin_line(setup, "loss")

@@ -163,7 +163,7 @@ def loss_wrong_sign(
             starts_below_zero and isinstance(first_pass, ForwardPass) and _is_positive_for_zeros(setup, first_pass)
         )
         term_line = negative_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
-        loss_line = None if is_negated_in_loop else part_line or term_line or _root_line(graph)
+        loss_line = None if is_negated_in_loop else part_line or term_line or producing_line(graph)
         yield with_overwritten_cause(_unbounded_finding(loss_line or root_line, *lowest), overwritten)
         return
     if isinstance(record, Record) and (common_aim := find_common_aim(record)) is not None:
@@ -171,17 +171,17 @@ def loss_wrong_sign(
         yield _common_aim_finding(common_aim, root.line if root else None)
         return
     if isinstance(loop, LoopSummary) and isinstance(record, Record) and (opposed := _opposed_decisions(loop, record)):
-        yield _opposed_finding(opposed, _root_line(graph) or loop.lines.get("loss"))
+        yield _opposed_finding(opposed, producing_line(graph) or loop.lines.get("loss"))
         return
     maximizes = maximizing_optimizer(setup) is not None
     if isinstance(pair_loss, PairLoss):
         if pair_loss.sigma < -MIN_PAIR_SIGMA and not maximizes:
-            yield pair_finding(pair_loss, _root_line(graph))
+            yield pair_finding(pair_loss, producing_line(graph))
         elif pair_loss.sigma > MIN_PAIR_SIGMA and maximizes:
             yield maximized_pair_finding(setup, pair_loss)
         return
     if isinstance(triplet_loss, TripletLoss) and are_exchanged(triplet_loss) and not maximizes:
-        yield triplet_finding(triplet_loss, triplet_loss.line or _root_line(graph))
+        yield triplet_finding(triplet_loss, triplet_loss.line or producing_line(graph))
         return
     if isinstance(policy_gradient, PolicyGradient):
         if policy_gradient.followed == 0:
@@ -191,7 +191,7 @@ def loss_wrong_sign(
         yield _unbounded_part_finding(unbounded_part, is_after_run=isinstance(record, Record))
         return
     if isinstance(unbounded_output, UnboundedOutput):
-        yield with_overwritten_cause(_unbounded_output_finding(unbounded_output, _root_line(graph)), overwritten)
+        yield with_overwritten_cause(_unbounded_output_finding(unbounded_output, producing_line(graph)), overwritten)
         return
     if isinstance(ideal_loss, NotChecked):
         raise ideal_loss
@@ -202,7 +202,7 @@ def loss_wrong_sign(
         raise NotChecked("a constant has a lower loss than the targets and their opposite: outputs are no predictions")
     direction = "up" if maximizes else "down"
     reverses = reversing_line(setup, first_pass) if isinstance(first_pass, ForwardPass) and not maximizes else None
-    line = option_line(setup, setup.optimizers[0], "maximize", True) if maximizes else reverses or _root_line(graph)
+    line = option_line(setup, setup.optimizers[0], "maximize", True) if maximizes else reverses or producing_line(graph)
     yield Finding(
         where=get_location(line),
         message=f"The optimizer drives the loss {direction}: it is {perfect_loss:.4g} for a perfect prediction and "
@@ -422,10 +422,6 @@ def _unbounded_output_finding(unbounded: UnboundedOutput, line: SourceLine | Non
         evidence={"sizes": unbounded.sizes, "losses": unbounded.losses, "directions": unbounded.directions},
         explains=CONSEQUENCES + _OF_UNBOUNDED_PART,
     )
-
-
-def _root_line(graph: Graph | NotChecked) -> SourceLine | None:
-    return producing_line(graph) if isinstance(graph, Graph) else None
 
 
 def bad() -> Setup:

@@ -80,12 +80,12 @@ def padding_in_loss(
     if isinstance(known_positions, KnownPositions):
         if known_positions.learned_unknown > most and not known_positions.is_mask_used:
             yield _unknown_targets_finding(
-                _with_own_names(setup, known_positions), _loss_line(graph), _parameters(setup)
+                _with_own_names(setup, known_positions), producing_line(graph), _parameters(setup)
             )
         return
     if isinstance(copied_targets, CopiedTargets):
         if copied_targets.learned_share > most:
-            yield _copied_targets_finding(_with_own_names(setup, copied_targets), _loss_line(graph))
+            yield _copied_targets_finding(_with_own_names(setup, copied_targets), producing_line(graph))
         return
     if isinstance(padding_gradient, NotChecked):
         raise padding_gradient
@@ -120,10 +120,6 @@ def _padding_line(setup: Setup, padding: PaddingGradient) -> SourceLine | None:
     pads_with_class = padding.is_real_target and user_function(getattr(setup.train_loader, "collate_fn", None))
     is_class = padding.is_class and padding.value >= 0
     return origin_line(setup, "padded targets") if is_class and (chooses_index or pads_with_class) else None
-
-
-def _loss_line(graph: Graph | NotChecked) -> SourceLine | None:
-    return producing_line(graph) if isinstance(graph, Graph) else None
 
 
 def _parameters(setup: Setup) -> list[str]:
