@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
-from nbdebug.finding import Finding, Location
+from nbdebug.finding import Finding
 from nbdebug.measurements.neighbor_similarity import NeighborSimilarity
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.setup.split_lines import splitting_line
+from nbdebug.source.location import SourceLine, get_location
 
 _FIX = (
     "groups = torch.arange(len(data)) // 50   # the recording, person or document of each sample\n"
@@ -22,7 +25,7 @@ _FIX = (
 
 
 @rule("D124", "note", origin="validation")
-def grouped_split(neighbor_similarity: NeighborSimilarity, *, rank: float = 0.25) -> Iterator[Finding]:
+def grouped_split(setup: Setup, neighbor_similarity: NeighborSimilarity, *, rank: float = 0.25) -> Iterator[Finding]:
     """Samples of the same source seem to be in both splits.
 
     ## What it does
@@ -51,16 +54,16 @@ def grouped_split(neighbor_similarity: NeighborSimilarity, *, rank: float = 0.25
     """
     pairs, mean_rank = neighbor_similarity.pairs, neighbor_similarity.mean_rank
     if mean_rank + 3 / math.sqrt(12 * len(pairs)) < rank:
-        yield _finding(pairs, mean_rank)
+        yield _finding(pairs, mean_rank, splitting_line(setup))
 
 
-def _finding(pairs: list[tuple[int, int]], mean_rank: float) -> Finding:
+def _finding(pairs: list[tuple[int, int]], mean_rank: float, line: SourceLine | None) -> Finding:
     train_index, val_index = pairs[0]
     return Finding(
         message="Validation samples resemble their neighbors in the dataset, which are in training: only "
         f"{mean_rank:.0%} of the training samples of the neighbor's class are closer on average, and 50% would be if "
         f"the order had no meaning ({len(pairs)} pairs; the first is {val_index} in validation with {train_index}).",
-        where=Location(sample=val_index),
+        where=replace(get_location(line), sample=val_index),
         cause="Consecutive samples come from one source, and were split at random.",
         fix=_FIX,
         evidence={

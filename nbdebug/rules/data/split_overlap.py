@@ -19,11 +19,9 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import repetition_line
-from nbdebug.setup.user_code import user_written_objects
+from nbdebug.setup.split_lines import splitting_line
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import call_name, find_unique_line
 
-_SPLITTERS = ("random_split", "train_test_split")
 _MAX_EXPECTED_SHARE = 0.25  # of samples that are near copies by chance
 _HOLDERS = {
     "default": "It is the default of the parameter {name} of {owner}(), which Python creates once for all calls.",
@@ -99,7 +97,7 @@ def split_overlap(
         raise near_duplicates
     if isinstance(shared_windows, NotChecked):
         raise shared_windows
-    line = _splitting_line(setup)
+    line = splitting_line(setup)
     if pairs := shared_samples.pairs:
         shared_part = len(pairs) / shared_samples.val_size
         copying_line = repetition_line(setup) if shared_samples.matched_by == "content" else None
@@ -111,11 +109,6 @@ def split_overlap(
         yield _window_overlap_finding(shared_windows, line)
     elif near_duplicates.share > max(near, _min_near_copy_share(near_duplicates.expected_share, times)):
         yield _near_copy_finding(near_duplicates, repetition_line(setup) or line)
-
-
-def _splitting_line(setup: Setup) -> SourceLine | None:
-    """Return the only line that calls a function which splits data at random; None if there is none, or several."""
-    return find_unique_line(lambda node: call_name(node) in _SPLITTERS, user_written_objects(setup))
 
 
 def _fold_findings(loop: LoopSummary, min_share: float) -> Iterator[Finding]:

@@ -1,0 +1,84 @@
+"""Tests of the line that decides at random which samples are used for validation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+from nbdebug.setup import Setup
+from nbdebug.setup.split_lines import splitting_line
+from tests.source.source_modules import load_module
+
+HEADER = """\
+import numpy as np
+import torch
+from sklearn.model_selection import KFold, train_test_split
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+
+
+class Rows(Dataset):
+    def __init__(self, indices):
+        self.indices = indices
+
+    def __len__(self):
+        return len(self.indices)
+
+    def __getitem__(self, i):
+        return torch.zeros(3), self.indices[i]
+
+
+def build():
+    rng = np.random.default_rng(0)
+    x, y = torch.randn(240, 4), torch.randint(0, 2, (240,))
+"""
+_ROWS = ("Rows(train)", "Rows(val)")
+_SELECTED = ("TensorDataset(x[train], y[train])", "TensorDataset(x[val], y[val])")
+
+# By name: the lines that split, the datasets, and the text of the line that draws the order.
+SPLITS: dict[str, tuple[str, tuple[str, str], str]] = {
+    "permutation of torch": (
+        "order = torch.randperm(240)\ntrain, val = order[:180], order[180:]",
+        _SELECTED,
+        "torch.randperm",
+    ),
+    "permutation of NumPy": (
+        "data = TensorDataset(x, y)\norder = rng.permutation(240).tolist()\n"
+        "train, val = Subset(data, order[:180]), Subset(data, order[180:])",
+        ("train", "val"),
+        "rng.permutation",
+    ),
+    "random mask": ("train = rng.random(240) < 0.75\nval = ~train", _SELECTED, "rng.random"),
+    "shuffled in place": (
+        "rows = np.arange(240)\nrng.shuffle(rows)\ntrain, val = rows[:180], rows[180:]",
+        _SELECTED,
+        "rng.shuffle",
+    ),
+    "splitter": ("train, val = train_test_split(np.arange(240))", _ROWS, "train_test_split(np"),
+    "folds": ("train, val = next(KFold(4, shuffle=True).split(x))", _ROWS, "KFold(4"),
+    "permuted data": (
+        "order = torch.randperm(len(x))\nx, y = x[order], y[order]\n",
+        ("TensorDataset(x[:180], y[:180])", "TensorDataset(x[180:], y[180:])"),
+        "torch.randperm",
+    ),
+    "cut in order": (
+        "cut = 180\ntrain, val = x[:cut], x[cut:]",
+        ("TensorDataset(train)", "TensorDataset(val)"),
+        "[cut:",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_line_that_splits_samples(name: str, tmp_path: Path) -> None:
+    lines, (train, val), expected = SPLITS[name]
+    body = "".join(f"    {line}\n" for line in lines.splitlines())
+    loaders = f"    train_loader = DataLoader({train}, 16, shuffle=True)\n    val_loader = DataLoader({val}, 16)\n"
+    program = load_module(tmp_path / "program.py", HEADER + body + loaders + "    return train_loader, val_loader\n")
+    train_loader, val_loader = program.build()
+    setup = Setup(nn.Linear(4, 2), train_loader, val_loader, loss_fn=nn.CrossEntropyLoss())
+    setup.files.add(str(tmp_path / "program.py"))
+    line = splitting_line(setup)
+    assert line is not None
+    assert expected in line.text
