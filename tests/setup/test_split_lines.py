@@ -50,6 +50,12 @@ SPLITS: dict[str, tuple[str, tuple[str, str], str]] = {
         "rng.permutation",
     ),
     "random mask": ("train = rng.random(240) < 0.75\nval = ~train", _SELECTED, "rng.random"),
+    "random gaps in data that are cut in order": (
+        "gaps = rng.random(240) < 0.03\nvalues = np.where(gaps, -9.0, y)\ncut = 180\n"
+        "train = values[:cut]\nval = values[cut:]",
+        _ROWS,
+        "val = values[cut:]",
+    ),
     "shuffled in place": (
         "rows = np.arange(240)\nrng.shuffle(rows)\ntrain, val = rows[:180], rows[180:]",
         _SELECTED,
