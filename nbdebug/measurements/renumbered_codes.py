@@ -21,6 +21,7 @@ _ROUNDING = 1e-9
 _MIN_MOVED, _MIN_SIGMA, _MAX_RENUMBERED_SIGMA = 2, 5.0, 2.5
 _MAX_SIGMA_OF_BOTH, _MIN_BROKEN = 1.5, 0.5
 _SHUFFLES = 20
+_MAX_CERTAIN_SIGMA, _MIN_OTHER_SIGMA = 2.5, 4.0  # a pair is certain if it is this close and all others this far
 _Floats = NDArray[np.float64]
 
 
@@ -28,7 +29,8 @@ _Floats = NDArray[np.float64]
 class RenumberedCodes:
     """A column of whole numbers whose mean targets agree between the splits only after the codes are renumbered.
 
-    ``codes`` has the validation code and the training code of the same mean target, for the codes that differ.
+    ``codes`` has the validation code and the training code of the same mean target, for the codes that differ;
+    ``certain_codes`` are those of them that fit no other code.
     ``sigma`` is the root mean square of the differences of the mean targets of all ``count`` codes as they are, in
     standard errors; ``renumbered_sigma`` is that after renumbering. ``share_sigmas`` are both for the shares of the
     samples with each code; None if the shares were not compared. ``values`` are the validation codes.
@@ -37,6 +39,7 @@ class RenumberedCodes:
     input_index: int
     column: int | None
     codes: dict[int, int]
+    certain_codes: dict[int, int]
     count: int
     sigma: float
     renumbered_sigma: float
@@ -57,9 +60,10 @@ class _CodeStatistics:
 
 @dataclass(frozen=True)
 class _Renumbering:
-    """The training code of each validation code, and the differences as they are and renumbered."""
+    """The training code of each validation code, which of these are certain, and the differences."""
 
     codes: dict[Any, Any]
+    certain: list[Any]
     sigma: float
     renumbered_sigma: float
     share_sigmas: tuple[float, float] | None = None
@@ -83,8 +87,9 @@ def renumbered_codes(tables: dict[str, SplitTable]) -> RenumberedCodes | None:
         if match is None or _is_linear(match.codes):
             continue
         moved = {int(own): int(other) for own, other in match.codes.items() if own != other}
+        certain = {code: moved[code] for code in map(int, match.certain) if code in moved}
         sigmas = match.sigma, match.renumbered_sigma, match.share_sigmas
-        return RenumberedCodes(input_index, column, moved, len(match.codes), *sigmas, val_codes)
+        return RenumberedCodes(input_index, column, moved, certain, len(match.codes), *sigmas, val_codes)
     return None
 
 
@@ -155,7 +160,8 @@ def _match_means(train: _CodeStatistics, val: _CodeStatistics) -> _Renumbering |
     sigma, renumbered_sigma = _root_mean(own), _root_mean(squared[np.arange(len(order)), order])
     if not _explains(own, order != np.arange(len(order))) or not renumbered_sigma < _MAX_RENUMBERED_SIGMA:
         return None
-    return _Renumbering({code: codes[j] for code, j in zip(codes, order, strict=True)}, sigma, renumbered_sigma)
+    renumbering = {code: codes[j] for code, j in zip(codes, order, strict=True)}
+    return _Renumbering(renumbering, _certain_codes(codes, squared, order), sigma, renumbered_sigma)
 
 
 def _match_means_and_shares(train: _CodeStatistics, val: _CodeStatistics) -> _Renumbering | None:
@@ -180,7 +186,15 @@ def _match_means_and_shares(train: _CodeStatistics, val: _CodeStatistics) -> _Re
     if own[is_moved].mean() < _MIN_BROKEN * means.mean() or not _needs_pairs(train, val, means, shares, order):
         return None
     own_shares = shares[[val.codes.index(code) for code in shared], [train.codes.index(code) for code in shared]]
-    return _Renumbering(renumbering, _root_mean(own), sigma, (_root_mean(own_shares), share_sigma))
+    certain = _certain_codes(val.codes, means + shares, order)
+    return _Renumbering(renumbering, certain, _root_mean(own), sigma, (_root_mean(own_shares), share_sigma))
+
+
+def _certain_codes(codes: list[Any], squared: _Floats, order: NDArray[np.intp]) -> list[Any]:
+    """Return the codes that agree with the code which they are assigned to, and no other pair of either."""
+    agreeing, close = squared <= _MAX_CERTAIN_SIGMA**2, squared < _MIN_OTHER_SIGMA**2
+    is_only = (close.sum(1) == 1) & (close.sum(0)[order] == 1)
+    return [code for row, code in enumerate(codes) if agreeing[row, order[row]] and is_only[row]]
 
 
 def _squared_share_differences(train: _CodeStatistics, val: _CodeStatistics, val_shares: _Floats) -> _Floats:

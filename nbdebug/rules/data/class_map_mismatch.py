@@ -215,13 +215,14 @@ def _name_mismatch_finding(
 
 def _renumbered_codes_finding(setup: Setup, codes: RenumberedCodes) -> Finding:
     column = f"input {codes.input_index}" + ("" if codes.column is None else f", column {codes.column},")
-    listed = ", ".join(f"{own} and {other}" for own, other in [*codes.codes.items()][:3])
+    listed = ", ".join(f"{own} and {other}" for own, other in [*codes.certain_codes.items()][:3])
+    pairs = f" The mean targets agree for these pairs of a validation and a training code: {listed}." if listed else ""
     line = _coding_line(setup, codes)
     return Finding(
         message=f"{len(codes.codes)} of {codes.count} codes in {column} seem to stand for other categories in "
-        f"validation. The mean targets are close for these pairs of a validation and a training code: {listed}. Those "
-        f"of all codes differ by {codes.sigma:.3g} standard errors between the splits, and by "
-        f"{codes.renumbered_sigma:.2g} after the codes are exchanged (root mean square).{_describe_shares(codes)}",
+        f"validation.{pairs} The mean targets of all codes differ by {codes.sigma:.3g} standard errors between the "
+        f"splits, and by {codes.renumbered_sigma:.2g} after the codes are exchanged (root mean square)."
+        f"{_describe_shares(codes)}",
         where=get_location(line),
         cause="Each split numbered the categories of its inputs independently.",
         fix=_same_codes_fix(line),
@@ -313,7 +314,7 @@ def _renumbered_class_findings(setup: Setup, across: Tensor, share: float, min_s
                 "validation class: predicted": changed,
                 "counts": across.tolist() if len(across) <= 20 else [],
             },
-            explains=_CONSEQUENCES,
+            explains=("D109", *_CONSEQUENCES),
         )
 
 

@@ -162,3 +162,24 @@ def test_many_codes_are_compared_by_their_means_and_shares(seed: int) -> None:
     assert max(finding.evidence["differences of shares"]) > 2  # type: ignore[attr-defined]
     for drift in ({}, {"levels": 1}, {"shares": 1}, {"levels": 1, "shares": 1}):
         assert d125_findings(stations(1900, seed), stations(500, seed + 10, **drift)) == []
+
+
+def with_equal_heights(rows: int, seed: int, names: np.ndarray) -> TensorDataset:
+    """Six kinds of trees, of which the first three have the same height, numbered in the order of ``names``."""
+    random = np.random.default_rng(seed)
+    kind, age = random.integers(0, len(NAMES), rows), random.uniform(-1, 1, rows)
+    code = np.array([[*names].index(name) for name in NAMES[kind]])
+    height = np.array([2.0, 2.0, 2.0, 6.0, 9.0, 14.0])[kind] + age
+    x = torch.tensor(np.stack([code, age], 1), dtype=torch.float32)
+    return TensorDataset(x, torch.tensor(height, dtype=torch.float32))
+
+
+def test_only_pairs_of_codes_that_fit_no_other_code_are_listed() -> None:
+    val_names = np.roll(NAMES, 1)
+    (finding,) = d125_findings(with_equal_heights(600, 0, NAMES), with_equal_heights(400, 1, val_names))
+    text = str(finding.message)  # type: ignore[attr-defined]
+    listed = [
+        tuple(map(int, pair.split(" and "))) for pair in text.split("training code: ")[1].split(". ")[0].split(", ")
+    ]
+    assert sorted(listed) == [(0, 5), (4, 3), (5, 4)]
+    assert all(val_names[own] == NAMES[other] for own, other in listed)
