@@ -177,8 +177,11 @@ class LoopSummary:
     rounded_updates: dict[str, tuple[UpdateSample, ...]] = field(default_factory=dict)
 
 
-def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> LoopSummary:
-    """Summarize all events so far; ``learning_rates`` are the learning rates of the steps. Synchronizes the device."""
+def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> LoopSummary:
+    """Summarize all events so far. Synchronizes the device.
+
+    ``relative_rates`` are the learning rates of the steps, each divided by the highest one of its optimizer.
+    """
     monitor.parameter_tracker.check_values()
     monitor.retained_graph_counter.count_alive(monitor.steps)
     most_uncleared = max(
@@ -192,7 +195,7 @@ def summarize_loop(monitor: LoopMonitor, learning_rates: Sequence[float]) -> Loo
     }
     steps = sum(tracked.steps for tracked in monitor.tracked_optimizers.values())
     has_one_optimizer = len(monitor.tracked_optimizers) == 1 and not monitor.unrelated_optimizers
-    rates = get_rate_history(learning_rates, monitor.step_groups.steps, monitor.step_groups.epoch_starts)
+    rates = get_rate_history(relative_rates, monitor.step_groups.steps, monitor.step_groups.epoch_starts)
     return LoopSummary(
         steps=steps,
         twin_steps=monitor.twin_steps,

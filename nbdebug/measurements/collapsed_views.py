@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FunctionType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,7 @@ from nbdebug.source.unused_results import store_result
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _LOSS_TOLERANCE = 1e-3  # relative to the loss
+_MIN_INCREASE = 0.1  # relative to both losses: the mean of activations is not quite that of views which agree
 _SHIFT = 3.0  # times the size of the outputs
 _NEARLY = 1.5  # times the smallest spread: the first such layer is where the samples have become alike
 
@@ -80,6 +82,8 @@ def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> C
     last = 1 + next(i for i, value in enumerate(values) if value <= _NEARLY * min(values))
     spread = values[last - 1]
     earlier = max(layer.relative_spread for layer in layers[:last])
+    if last < len(layers) and _keeps_apart(eval_outputs, layers[last].where.module, loss):
+        raise NotChecked("the loss is larger for equal activations, so it keeps the samples apart")
     views = CollapsedViews(_producer(layers, last), spread, earlier, loss, constant_loss)
     return _with_comparison(views, eval_outputs)
 
@@ -183,6 +187,30 @@ def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float, bool]:
                 raise NotChecked("the loss depends on where the outputs are, not only on their agreement")
         stretched_loss = compute_loss_value(setup, tree_map(output, _stretch), batch)
         return loss, constant_loss, abs(stretched_loss - loss) <= _LOSS_TOLERANCE * abs(loss)
+
+
+def _keeps_apart(answers: EvalOutputs, module: str | None, loss: float) -> bool:
+    """Check whether the loss increases if all inputs of a module, in all of its calls, are replaced by their mean.
+
+    Scores that are averaged, as those of a critic, have the same loss as their mean, but not without differences
+    between the inputs of two calls.
+    """
+    if module is None:
+        return False
+    setup, batch, inputs = answers.setup, answers.batch, list[Tensor]()
+    layer = setup.eager_model.get_submodule(module)
+
+    def loss_with_hook(hook: Callable[[nn.Module, tuple[Any, ...]], Any]) -> float:
+        with torch.no_grad(), _mode_of_loss(setup, batch), layer.register_forward_pre_hook(hook):
+            seed_all(0)
+            return compute_loss_value(setup, setup.predict(batch), batch)
+
+    loss_with_hook(lambda _, args: inputs.extend(args[:1]))
+    if not inputs or any(value.shape[1:] != inputs[0].shape[1:] for value in inputs):
+        return False
+    mean = torch.cat(inputs).mean(0, keepdim=True)
+    equal_loss = loss_with_hook(lambda _, args: (mean.expand_as(args[0]), *args[1:]))
+    return equal_loss - loss > _MIN_INCREASE * (abs(loss) + abs(equal_loss))
 
 
 def _trains_by_targets(setup: Setup, output: object, batch: Batch) -> bool:

@@ -74,8 +74,15 @@ def describe_fast_schedule(
         if is_whole
         else "lambda step: 1 / (1 + decay * step)   # a factor that falls over all steps"
         if has_function
-        else "# a factor closer to 1 (gamma=0.95), or fewer milestones",
+        else _fix_of_fast_schedule(kind, use),
     )
+
+
+def _fix_of_fast_schedule(kind: str, use: SchedulerUse) -> str:
+    """Return the smaller reduction; for an exponential decay, the factor that ends at 1 % of the first rate."""
+    if kind != "ExponentialLR":
+        return "# a factor closer to 1, or fewer reductions"
+    return f"# a factor closer to 1: with gamma={0.01 ** (1 / use.steps):.3g}, the rate ends at 1 % of the first one"
 
 
 def describe_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, correct_mode: str) -> tuple[str, str, str]:

@@ -20,8 +20,9 @@ def unpaired_finding(unpaired: UnpairedTransforms) -> Finding:
         f"and its target are {unpaired.kind} differently; expected the same transform for both.",
         where=get_location(unpaired.line),
         cause="The random transform is drawn twice, once for the image and once for its target.",
-        fix="both = augment(torch.cat([image, mask[None].float()]))   # one draw for both\n"
-        "image, mask = both[:-1], both[-1].to(mask.dtype)",
+        fix="planes = mask.reshape(-1, *image.shape[-2:])\n"
+        "both = augment(torch.cat([image, planes.float()]))   # one draw for both\n"
+        "image, mask = both[: len(image)], both[len(image) :].reshape(mask.shape).to(mask.dtype)",
         evidence={
             "pairs": unpaired.compared,
             "different": unpaired.different,

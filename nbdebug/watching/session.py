@@ -377,8 +377,3 @@ class WatchSession:
         self.record.about["model part"] = self.setup.model_part.value
         if reason := self.setup.model_part.unmeasured or self.fixed_samples.unmeasured:
             self.record.about["not measured"] = reason
-
-    @property
-    def learning_rates(self) -> list[float]:
-        """The learning rates of the steps."""
-        return list(map(float, self.record.series("lr")[1]))

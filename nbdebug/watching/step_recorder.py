@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ class StepRecorder:
         self.non_finite_losses: list[tuple[int, float]] = []
         self.backward_passes = Counter[int]()
         self.part_ends: list[int] = []
+        self.optimizer_starts: list[tuple[int, int]] = []  # the first steps of turns, and the id of the optimizer
 
     def end_evaluation(self) -> None:
         """Record the mean loss of the user's validation pass that has ended."""
@@ -62,7 +64,7 @@ class StepRecorder:
             numbers["epoch"] = float(self.epoch)
         if optimizer is not None:
             group = optimizer.param_groups[0]
-            numbers["lr"] = float(group["lr"])
+            self._record_rate(optimizer)
             momentum = group["momentum"] if "momentum" in group else group.get("betas", (None,))[0]
             if isinstance(momentum, (int, float)):
                 numbers["momentum"] = float(momentum)
@@ -70,9 +72,24 @@ class StepRecorder:
 
     def finish_loss_only_step(self, optimizer: torch.optim.Optimizer, now: float) -> None:
         """Finish the row of a step that recorded only its loss."""
-        self.row.numbers["lr"] = float(optimizer.param_groups[0]["lr"])
+        self._record_rate(optimizer)
         self.wait_seconds, self.last_step_time = 0.0, now
         self.next_row()
+
+    def _record_rate(self, optimizer: torch.optim.Optimizer) -> None:
+        self.row.numbers["lr"] = float(optimizer.param_groups[0]["lr"])
+        if not self.optimizer_starts or self.optimizer_starts[-1][1] != id(optimizer):
+            self.optimizer_starts.append((self.step, id(optimizer)))
+
+    def relative_rates(self) -> list[float]:
+        """Return the learning rate of each step, divided by the highest one of its optimizer if that is not 0."""
+        steps, rates = (list(map(float, values)) for values in self.record.series("lr"))
+        starts = [start for start, _ in self.optimizer_starts]
+        owners = [self.optimizer_starts[bisect_right(starts, step) - 1][1] for step in steps]
+        peaks: dict[int, float] = {}
+        for owner, rate in zip(owners, rates, strict=True):
+            peaks[owner] = max(peaks.get(owner, 0.0), rate)
+        return [rate / (peaks[owner] or 1.0) for owner, rate in zip(owners, rates, strict=True)]
 
     def next_row(self) -> None:
         """Queue the current row and begin the next one."""

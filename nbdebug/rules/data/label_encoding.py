@@ -26,7 +26,16 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import replace_around
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
-from nbdebug.source.search import find_unique_line, scales_labels
+from nbdebug.source.search import (
+    assigned_names,
+    assignment_targets,
+    call_name,
+    enclosing_scope,
+    find_unique_line,
+    read_names,
+    scales_labels,
+    walk,
+)
 from nbdebug.tensors.pytree import describe_tensors, tree_tensors
 
 _TargetMismatch = tuple[str, str]
@@ -186,6 +195,7 @@ def _constant_loop_targets(
     yield _constant_target_finding(setup, f"The target of every training sample is {value:g}.", {"target": value})
 
 
+_CONSTANT_MAKERS = ("ones", "zeros", "full", "ones_like", "zeros_like", "full_like")
 _CONSTANT_LOSSES: tuple[LossKind, ...] = ("bce", "bce-with-logits", "squared", "absolute")
 
 
@@ -197,12 +207,16 @@ def _constant_target_finding(setup: Setup, message: str, evidence: dict[str, Any
         "holds or a cast that removes all differences."
     )
     fix = "Print the values from which the targets are made, and their dtype, before and after each conversion."
+    made_line = origin_line(setup, "targets")
+    if made_line is not None and _makes_constant(made_line):
+        cause = "The targets are written as a constant, so the training data hold a single kind of sample."
+        fix = "Add samples with other targets, such as negatives that are drawn at random, or read the targets."
     if line is not None:
         cause = "The labels were scaled with the inputs and cast to integers, or the split contains only one class."
         fix = "x = x / 255   # scale only the inputs, not the labels"
     return Finding(
         message=message,
-        where=get_location(line or origin_line(setup, "targets")),
+        where=get_location(line or made_line),
         cause=cause,
         fix=fix,
         edits=_without_scaling(line),
@@ -212,6 +226,15 @@ def _constant_target_finding(setup: Setup, message: str, evidence: dict[str, Any
             *("T606", "T607", "T608", "T609", "E702", "E706", "E709"),
         ),
     )
+
+
+def _makes_constant(line: SourceLine) -> bool:
+    """Check whether a line makes a tensor or an array of one constant, which no other line of its function fills."""
+    statement, scope = covering_statement(line), enclosing_scope(line)
+    names = assigned_names(statement) if statement else set()
+    targets = (target for node in walk(scope) for target in assignment_targets(node))
+    is_filled = any(isinstance(target, ast.Subscript) and read_names(target.value) & names for target in targets)
+    return not is_filled and any(call_name(node) in _CONSTANT_MAKERS for node in walk(statement))
 
 
 def _are_equal(table: SplitTable) -> bool:

@@ -163,7 +163,8 @@ def _latent_finding(activity: LatentActivity, limit: float) -> Finding:
         "rest is drawn at random.",
         where=line.where(activity.where.module) if line else activity.where,
         cause=f"{cause}.",
-        fix="loss = reconstruction.sum(1).mean() + divergence.sum(1).mean()   # reduce both terms alike"
+        fix="# sum both terms over the values of each sample, then average them over the samples\n"
+        "loss = reconstruction.flatten(1).sum(1).mean() + divergence.flatten(1).sum(1).mean()"
         if activity.average
         else "Give the divergence a smaller weight in the loss, or let its weight grow from 0 over the first epochs.",
         evidence={"shares": list(activity.shares), "limit": limit},

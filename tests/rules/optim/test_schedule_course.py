@@ -251,6 +251,24 @@ def resumed_schedule(loop: Loop) -> None:
         scheduler.step()
 
 
+def decay_then_lbfgs_with_a_rate_of_one(loop: Loop) -> None:
+    loop.optimizer = torch.optim.Adam(loop.model.parameters(), lr=0.005)
+    scheduler = exponential(loop.optimizer)
+    for _ in loop.epochs():
+        loop.run_epoch()
+        scheduler.step()
+    second_order = torch.optim.LBFGS(loop.model.parameters(), lr=1.0, max_iter=2)
+
+    def closure() -> torch.Tensor:
+        second_order.zero_grad()
+        loss = nn.functional.cross_entropy(loop.model(X), Y)
+        loss.backward()
+        return loss
+
+    for _ in range(10):
+        second_order.step(closure)  # type: ignore[no-untyped-call]
+
+
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
 @pytest.mark.parametrize(
     ("train", "message"),
@@ -306,6 +324,7 @@ def test_schedule_misused_reports_the_course_of_the_rate(train: Callable[[Loop],
         warm_restarts,
         optimizer_replaced(replaces_scheduler=True),
         resumed_schedule,
+        decay_then_lbfgs_with_a_rate_of_one,
         wrapped_warm_up,
         lambda loop: [loop.run_epoch() for _ in loop.epochs()],
     ],

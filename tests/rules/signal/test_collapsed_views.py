@@ -115,6 +115,25 @@ def negative_log_likelihood(output: tuple[Tensor, Tensor], _: Tensor) -> Tensor:
     return (output[0].square().sum(1) / 2 - output[1]).mean()
 
 
+class Critic(nn.Module):
+    """Scores two clouds of points, whose mean scores the loss drives apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(
+            nn.Linear(64, 32), nn.Softplus(), nn.Linear(32, 32), nn.Softplus(), nn.Linear(32, 1)
+        )
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.layers(x + 0.5).squeeze(1), self.layers(0.1 * x).squeeze(1)
+
+
+def score_gap(scores: tuple[Tensor, Tensor], _: Tensor) -> Tensor:
+    gap = (scores[0] - scores[1]).mean()
+    return 0.1 * gap**2 - gap
+
+
 class OneView(nn.Module):
     """Predicts the embedding of another view, which the loss makes."""
 
@@ -188,6 +207,7 @@ def test_collapsed_representation_is_placed_where_the_loss_compares_the_views() 
         (lambda: Similarity(stops=True), dissimilarity),
         (lambda: TwoViews(stops=False), contrast),
         (Autoencoder, reconstruction),
+        (Critic, score_gap),
     ],
     ids=[
         "stop-gradient",
@@ -196,6 +216,7 @@ def test_collapsed_representation_is_placed_where_the_loss_compares_the_views() 
         "similarity with stop-gradient",
         "negatives",
         "autoencoder",
+        "critic",
     ],
 )
 def test_collapsed_representation_of_views_that_stay_apart_is_quiet(
