@@ -29,6 +29,7 @@ _REFERENCE_NEIGHBOR, _FARTHEST_NEIGHBOR, _MIN_TRAIN_SAMPLES, _MIN_DISTANT_QUERIE
 _MIN_GAP_SHARE = 0.5  # of the growth of the log-distance up to the reference neighbor
 _MAX_DISTANCE_RATIO, _MIN_DIMENSION = 0.35, 0.75
 _MAX_COPIES, _MIN_GROUPED_SHARE = 10, 0.8
+_FLAG_WIDTH = 0.05  # of the range of a column: its values lie this close to its lowest or its highest one
 _MIN_STEPS, _MIN_VALUES_PER_WINDOW = 4, 4
 _MAX_SHIFT = 16
 _SAMPLED_PARTS = 2_048
@@ -207,12 +208,13 @@ class NearDuplicates:
     """Pairs of dataset indices (train, val) of near duplicates, and the number of validation samples compared.
 
     ``expected_share`` is the share of equally close pairs if samples filled their space evenly, at the dimensions
-    estimated from the distances to farther neighbors.
+    estimated from the distances to farther neighbors. Samples with classes are compared within their class.
     """
 
     pairs: list[tuple[int, int]]
     queries: int
     expected_share: float = 0.0
+    has_classes: bool = False
 
     @property
     def share(self) -> float:
@@ -261,11 +263,13 @@ def standardize_columns(train: Tensor, val: Tensor) -> tuple[Tensor, Tensor]:
 def _has_rare_flags(train: Tensor, val: Tensor) -> Tensor:
     """Return the rows whose columns of two values are the same in some training rows, but in fewer than eighty.
 
-    These few are closer than all others, whatever the values beside the flags are, such as those of random masks.
+    These few are closer than all others, whatever the values beside the flags are, such as those of random masks. A
+    column of values that are all close to one of two is one of these: a number for missing values, and all others.
     """
     lowest, highest = train.amin(0), train.amax(0)
-    is_flag = ((train == lowest) | (train == highest)).all(0)
-    in_train, in_val = ((rows == highest)[:, is_flag].float() for rows in (train, val))
+    width = _FLAG_WIDTH * (highest - lowest)
+    is_flag = ((train <= lowest + width) | (train >= highest - width)).all(0)
+    in_train, in_val = ((rows >= highest - width)[:, is_flag].float() for rows in (train, val))
     agreeing = in_val @ in_train.T + (1 - in_val) @ (1 - in_train).T
     alike = (agreeing == int(is_flag.sum())).sum(1)
     return (alike > 0) & (alike < 2 * _FARTHEST_NEIGHBOR)
@@ -302,7 +306,7 @@ def _find_near_pairs(
     expected = max(
         _chance_probability(local_dimensions).mean().item(), _chance_probability(torch.tensor(dimensions)).item()
     )
-    return NearDuplicates(pairs, len(val_rows), expected)
+    return NearDuplicates(pairs, len(val_rows), expected, has_classes=all(part is not None for part in labels))
 
 
 def _has_gap(sorted_distances: Tensor) -> Tensor:

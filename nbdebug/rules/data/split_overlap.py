@@ -208,9 +208,10 @@ def _window_overlap_finding(windows: SharedWindows, line: SourceLine | None) -> 
 
 def _near_copy_finding(near_copies: NearDuplicates, line: SourceLine | None) -> Finding:
     train_index, val_index = near_copies.pairs[0]
+    of_class = " of the same class" if near_copies.has_classes else ""
     return Finding(
         message=f"{len(near_copies.pairs)} of {near_copies.queries} compared validation samples "
-        f"({near_copies.share:.0%}) are near copies of a training sample of the same class, for example val "
+        f"({near_copies.share:.0%}) are near copies of a training sample{of_class}, for example val "
         f"{val_index} of train {train_index}; {near_copies.expected_share:.1%} would be expected in a random split.",
         where=replace(get_location(line), sample=val_index),
         cause="The data were augmented or oversampled before they were split, or contain several samples per source.",

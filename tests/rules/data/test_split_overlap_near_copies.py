@@ -57,6 +57,16 @@ def left_padded_sequences() -> Setup:
     return random_split_setup(x, x.sum(1, keepdim=True), 12)
 
 
+def gaps_written_as_a_far_number() -> Setup:
+    """Weeks of five gauges, with a number for missing readings that is far from all others, cut in time."""
+    random = torch.Generator().manual_seed(0)
+    level = 3 + torch.randn(1800, 5, generator=random)
+    gaps = torch.rand(level.shape, generator=random) < 0.02
+    readings, y = level.masked_fill(gaps, -999.0), level.sum(1, keepdim=True)
+    weeks, y = readings.unfold(0, 7, 1).transpose(1, 2)[:-1], y[7:]
+    return two_split_setup(TensorDataset(weeks[:1400], y[:1400]), TensorDataset(weeks[1400:], y[1400:]), 35, y)
+
+
 def prototypes_with_noise() -> Setup:
     """Samples of 60 kinds, each a prototype with noise; about sixteen training samples are equally close to each."""
     prototypes = torch.randn(60, 16, generator=GENERATOR)
@@ -121,6 +131,7 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "windows split in time": windows_split_in_time,
     "windows of channels split in time": lambda: windows_split_in_time(CHANNELS),
     "short sequences among zeros": left_padded_sequences,
+    "gaps written as a far number": gaps_written_as_a_far_number,
     "prototypes with noise": prototypes_with_noise,
     "rows beside a code": lambda: rows_beside_a_code(renumbered=False),
     "rows beside a renumbered code": lambda: rows_beside_a_code(renumbered=True),
