@@ -270,6 +270,15 @@ net = nn.Linear(4, 1)
 FLAT_SQUARES = SQUARES.replace("output - target", "torch.sub(target, output)").replace(
     "y = x[:, 0]\nnet = nn.Linear(4, 1)", "y = x[:, :1]\nnet = nn.Sequential(nn.Linear(4, 1), nn.Flatten(0))"
 )
+WEIGHTED = """
+def weighted(output, target, weight):
+    errors = (output - target[:, None]) ** 2
+    return (errors * weight).mean()
+
+criterion = weighted
+y, w = x[:, 0], 1 + 9 * torch.rand(192)
+net = nn.Linear(4, 1)
+"""
 RARE_CLASS = """
 y = torch.where(torch.arange(192) % 96 == 5, 2, (x[:, 0] > 0).long())
 """
@@ -348,6 +357,13 @@ CASES |= {
     ),
     "method of the target": ("L205", HEAD + SQUARES.replace("output - target", "target.sub(output)") + SETUP + FIT),
     "column of targets": ("L205", HEAD + FLAT_SQUARES + SETUP + FIT),
+    "weights of errors in a column": (
+        "L205",
+        HEAD
+        + WEIGHTED
+        + SETUP.replace("y[:144])", "y[:144], w[:144])").replace("y[144:])", "y[144:], w[144:])")
+        + FIT.replace("xb, yb in", "xb, yb, wb in").replace("(net(xb), yb)", "(net(xb), yb, wb)"),
+    ),
     "class weights of a loss with a name of its own": ("D106", HEAD + RARE_CLASS + NET + SETUP + FIT),
     "momentum of a recipe": (
         "O510",

@@ -106,12 +106,14 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
             severity="note" if is_unknown else None,
         )
     for broadcast in weight_broadcasts[:1]:
+        edits = _squeeze_edits(broadcast)
         yield Finding(
             message=f"{broadcast.call} broadcasts errors {broadcast.output} and weights {broadcast.target} to "
             f"{broadcast.result}: with the weights of other samples, the loss is the same.",
             where=get_location(broadcast.line),
             cause="Each error is multiplied by the weights of all samples, so only the mean weight has an effect.",
-            fix="loss = (weight.view_as(error) * error).mean()   # one weight for each error",
+            fix=describe_edits(edits) or "loss = (weight.view_as(error) * error).mean()   # one weight for each error",
+            edits=edits,
             evidence={
                 "errors": broadcast.output,
                 "weights": broadcast.target,
