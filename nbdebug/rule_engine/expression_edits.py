@@ -248,6 +248,14 @@ def divide_instead(line: SourceLine | None) -> tuple[Edit, ...]:
     return (_exchange_operator(line.file, products[0], "/"),)
 
 
+def divide_exactly(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the only division on a line that rounds down, ``//``, to one that does not."""
+    divisions = [
+        node for node in expressions_at(line) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv)
+    ]
+    return (_exchange_operator(line.file, divisions[0], "/"),) if line is not None and len(divisions) == 1 else ()
+
+
 def _is_number(node: ast.expr) -> bool:
     """Return whether an expression is a constant, a power of something, a root, or an attribute, as scales are."""
     is_power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow)

@@ -7,6 +7,8 @@ from torch import Tensor
 
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.autograd.tracing import describe_call
+from nbdebug.finding import Edit
+from nbdebug.rule_engine.expression_edits import divide_exactly, leave_out_call
 
 _PRODUCTS = {"mul", "rmul", "imul", "matmul", "rmatmul", "mm", "bmm", "baddbmm", "addmm", "einsum", "linear"}
 _SELECTIONS = {"getitem", "select", "narrow", "index_select", "gather"}
@@ -57,6 +59,14 @@ def explain_lost_values(call: TorchCall) -> tuple[str, str]:
         f"{subject} returns the same values for all samples, although it receives different ones.",
         f"Let {term} return different values for different samples, or leave it out.",
     )
+
+
+def edit_lost_values(call: TorchCall) -> tuple[Edit, ...]:
+    """Return the change of the line of a call that rounds its inputs to one value; () for other calls."""
+    name = call.name.strip("_")
+    if name == "floordiv":
+        return divide_exactly(call.line)
+    return leave_out_call(call.line, name) if name in ("round", "floor", "ceil", "trunc") else ()
 
 
 def _explain_rounding(name: str, result: Tensor) -> tuple[str, str]:

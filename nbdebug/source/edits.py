@@ -12,7 +12,10 @@ from pathlib import PurePath
 from nbdebug.finding import Edit, LineChange, describe_place
 from nbdebug.source.location import get_cell_number
 
-OPERATOR_SIGNS: dict[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
+OPERATOR_SIGNS: dict[type, str] = {
+    **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"},
+    ast.FloorDiv: "//",
+}
 
 
 def node_text(file: str, node: ast.AST) -> str:

@@ -357,6 +357,14 @@ CASES |= {
     ),
     "method of the target": ("L205", HEAD + SQUARES.replace("output - target", "target.sub(output)") + SETUP + FIT),
     "column of targets": ("L205", HEAD + FLAT_SQUARES + SETUP + FIT),
+    "share that rounds down": (
+        "M306",
+        PROGRAM.replace("h = torch.relu(self.hidden(x))", "h = torch.relu(self.hidden((x + 4) // 9))"),
+    ),
+    "rounded inputs": (
+        "M306",
+        PROGRAM.replace("h = torch.relu(self.hidden(x))", "h = torch.relu(self.hidden(torch.round(x / 20)))"),
+    ),
     "weights of errors in a column": (
         "L205",
         HEAD

@@ -12,8 +12,9 @@ from nbdebug.measurements.batch_independence import OutputSpread, has_batch_axis
 from nbdebug.measurements.perturbation import EvalOutputs, where_information_is_lost
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import regressor
-from nbdebug.rules.lost_values import explain_lost_values
+from nbdebug.rules.lost_values import edit_lost_values, explain_lost_values
 from nbdebug.setup import Setup
+from nbdebug.source.edits import describe_edits
 
 _FADING = (
     "From layer to layer, the differences between samples become smaller in comparison with what all samples share, "
@@ -67,6 +68,7 @@ def constant_output(
         eval_outputs, lambda t: t.roll(1, 0) if has_batch_axis(t, output_spread.samples) else t
     )
     cause, fix = explain_lost_values(first_loss) if first_loss else _UNUSED
+    edits = edit_lost_values(first_loss) if first_loss else ()
     if first_loss is None and output_spread.max_difference:
         cause, fix = _FADING
     yield Finding(
@@ -75,7 +77,8 @@ def constant_output(
         f"and rounding explains up to {output_spread.noise:.2g}.",
         where=first_loss.where if first_loss else Location(),
         cause=cause,
-        fix=fix,
+        fix=describe_edits(edits) or fix,
+        edits=edits,
         evidence={
             "spread": output_spread.max_difference,
             "explained by rounding": output_spread.noise,

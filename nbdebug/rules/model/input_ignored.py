@@ -20,8 +20,9 @@ from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.measurements.unread_arguments import UnreadArgument, forward_line, unread_argument_of_inputs
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import points
-from nbdebug.rules.lost_values import explain_lost_values
+from nbdebug.rules.lost_values import edit_lost_values, explain_lost_values
 from nbdebug.setup import Setup
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.unused_results import find_unused_result
 
 _MIN_FALL = 0.8  # of the loss of a held-out batch: less than a fifth may be chance
@@ -101,6 +102,7 @@ def input_ignored(
     severities: list[Severity] = [_severity_of_ignoring(eval_outputs.inputs[name], lost_by) for name in ignored]
     subject = "the input" if ignores_all else f"input {names}"
     cause, fix = explain_lost_values(lost_by) if lost_by else _explain_unused(eval_outputs, ignored, names)
+    edits = edit_lost_values(lost_by) if lost_by else ()
     if where.module and _normalizes_single_value(eval_outputs.setup.eager_model.get_submodule(where.module)):
         cause = f"{where.module} normalizes a single value, so its output is its bias for every input."
         fix = f"# remove {where.module}, or let it normalize several features"
@@ -110,7 +112,8 @@ def input_ignored(
         message=f"{_describe_use(len(ignored_inputs), len(ignored))}: changing {subject} does not change any output.",
         where=where,
         cause=cause,
-        fix=fix,
+        fix=describe_edits(edits) or fix,
+        edits=edits,
         evidence={"ignored": ignored, "inputs": list(ignored_inputs)},
         explains=("M307", "T601", "T606", "T608", "T610"),
         severity="error" if ignores_all else min(severities, key=SEVERITIES.index),
