@@ -377,6 +377,15 @@ def exclude_by_fill(line: SourceLine | None) -> tuple[Edit, ...]:
     return (replace_node(line.file, call.args[1], f"torch.finfo({node_text(line.file, owner)}.dtype).min"),)
 
 
+def exchange_last_axes(line: SourceLine | None, name: str) -> tuple[Edit, ...]:
+    """Return the exchange of the last two axes of what the only call of a name on a line, or an index, returns."""
+    node: ast.expr | None = only_call(line, (name,))
+    if name == "getitem":
+        indexed = [node for node in expressions_at(line) if isinstance(node, ast.Subscript)]
+        node = indexed[0] if len(indexed) == 1 else None
+    return (wrap_node(line.file, node, "{}.transpose(-2, -1)"),) if line is not None and node is not None else ()
+
+
 def pass_mode(line: SourceLine | None, function: str) -> tuple[Edit, ...]:
     """Return the edit that passes the mode of the module to a function of torch that a method of the module calls."""
     scope = enclosing_scope(line) if line else None

@@ -357,6 +357,32 @@ CASES |= {
     ),
     "method of the target": ("L205", HEAD + SQUARES.replace("output - target", "target.sub(output)") + SETUP + FIT),
     "column of targets": ("L205", HEAD + FLAT_SQUARES + SETUP + FIT),
+    "mask along the queries": (
+        "M310",
+        HEAD
+        + TOKENS
+        + READER.format(
+            layer="self.ask, self.key = nn.Linear(8, 8), nn.Linear(8, 8)",
+            forward="pad = tokens == 0\n        scores = self.ask(h) @ self.key(h).transpose(1, 2) / 8 ** 0.5\n"
+            "        scores = scores.masked_fill(pad.unsqueeze(2), -1e9)\n"
+            "        h = torch.softmax(scores, -1) @ h * (~pad)[..., None]\n        return self.head(h.sum(1))",
+        )
+        + SETUP
+        + FIT,
+    ),
+    "mask along the queries by an index": (
+        "M310",
+        HEAD
+        + TOKENS
+        + READER.format(
+            layer="self.ask, self.key = nn.Linear(8, 8), nn.Linear(8, 8)",
+            forward="pad = tokens == 0\n        scores = self.ask(h) @ self.key(h).transpose(1, 2) / 8 ** 0.5\n"
+            "        scores = scores.masked_fill(pad[:, :, None], -1e9)\n"
+            "        h = torch.softmax(scores, -1) @ h * (~pad)[..., None]\n        return self.head(h.sum(1))",
+        )
+        + SETUP
+        + FIT,
+    ),
     "share that rounds down": (
         "M306",
         PROGRAM.replace("h = torch.relu(self.hidden(x))", "h = torch.relu(self.hidden((x + 4) // 9))"),
