@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.autograd.loss_terms import record_loss_calls
@@ -18,6 +19,7 @@ from nbdebug.preserve import seed_all
 from nbdebug.setup import Setup
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.source.location import SourceLine
+from nbdebug.tensors.pytree import tree_tensors
 
 PRODUCTS = {"matmul", "rmatmul", "mm", "bmm", "einsum", "linear", "cosine_similarity", "inner"}
 _FACTORS = {"mul", "rmul", "multiply", "div", "truediv", "divide"}
@@ -25,6 +27,7 @@ _SUMS = {"sum", "sub", "rsub", "add", "radd"}
 _SOFTMAXES = {"cross_entropy", "log_softmax", "softmax", "logsumexp"}
 _TOLERANCE = 1e-3
 _MASKED = -1e4  # values below are excluded from a softmax
+_SHARPENING_FACTORS = tuple(2.0**power for power in range(7))
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,16 @@ class CosineLogits:
 
     ``gap`` is the largest difference that all samples can have, on average, between the logit of their own class and
     the others: unit vectors are farthest apart at the corners of a simplex (Wang and Isola 2020, arXiv:2005.10242).
+    ``sharpened_loss`` is the lowest mean cross-entropy of these logits times a factor of 1 to 64; None if the call does
+    not take the indices of the right classes. ``are_of_loader`` tells whether these are targets of the loader: other
+    samples of the batch are no classes.
     """
 
     scale: float
     classes: int
     line: SourceLine | None
+    sharpened_loss: float | None = None
+    are_of_loader: bool = False
 
     @property
     def gap(self) -> float:
@@ -69,9 +77,25 @@ def cosine_logits(setup: Setup, first_pass: ForwardPass, output: Any) -> CosineL
         tracker.add(call)
     for call in loss_calls:
         if call.name in _SOFTMAXES and call.inputs and (logits := tracker.logits_of(call)):
-            return logits
+            targets = _class_indices(call)
+            if targets is None:
+                return logits
+            are_of_loader = any(torch.equal(targets, tensor) for tensor in tree_tensors(batch.targets))
+            return replace(logits, sharpened_loss=_sharpened_loss(call.inputs[0], targets), are_of_loader=are_of_loader)
         tracker.add(call)
     raise NotChecked("the logits of the loss are not cosines times a constant")
+
+
+def _class_indices(call: TorchCall) -> Tensor | None:
+    """Return the indices of the right classes that a call of the cross-entropy takes; None for other calls."""
+    targets = call.kwargs.get("target", call.args[1] if len(call.args) > 1 else None)
+    is_index = isinstance(targets, Tensor) and not targets.is_floating_point() and targets.dim() < call.inputs[0].dim()
+    return targets if call.name == "cross_entropy" and is_index else None
+
+
+def _sharpened_loss(logits: Tensor, targets: Tensor) -> float:
+    """Return the lowest cross-entropy of logits times one factor: that of a head whose scale does not limit it."""
+    return min(float(F.cross_entropy(logits.float() * factor, targets)) for factor in _SHARPENING_FACTORS)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,10 @@ def find_fresh_generators(read_sample: Callable[[int], Any], indices: Sequence[i
     if len(reads) < 2:
         return []
     by_line = {generator.line: generator for generator in _iterate_fresh(reads)}
-    return list(by_line.values())
+    known = [generator for line, generator in by_line.items() if line is not None]
+    return known or list(
+        by_line.values()
+    )  # a comprehension has the variables of its function, and no line that makes them
 
 
 def find_indexed_generators(read_sample: Callable[[int], Any], index: int, other: int) -> list[FreshGenerator]:

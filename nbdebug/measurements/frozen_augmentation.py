@@ -17,6 +17,7 @@ from nbdebug.measurements.fresh_generators import fingerprint
 from nbdebug.measurements.held_values import held_containers, held_values, restored_containers
 from nbdebug.measurements.reading_limit import ReadingLimit
 from nbdebug.measurements.registry import slow_measurement
+from nbdebug.measurements.sample_variants import MIN_RELATED_SAMPLES, ReadSample, are_related, are_variants, as_sample
 from nbdebug.measurements.stand_in_stores import RowStore, cached_functions, copied_stores, empty_caches, row_stores
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot, global_generators
@@ -26,11 +27,9 @@ from nbdebug.setup.time_limit import sample_time_limit
 from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
 from nbdebug.source.changing_lines import find_changing_line
 from nbdebug.source.location import SourceLine, get_definition_line
-from nbdebug.tensors.pytree import tree_leaves
 
-_FIRST_SAMPLES, _MIN_SAMPLES, _MAX_SAMPLES = 2, 16, 64
+_FIRST_SAMPLES, _MAX_SAMPLES = 2, 64
 _READINGS, _SECONDS = 8, 0.05  # of a reading
-_MIN_SIGMAS, _MIN_SPREAD = 4.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def frozen_augmentation(setup: Setup) -> FrozenAugmentation | None:
         components = [*dataset_components(dataset, MAX_DATASET_DEPTH)]
         indices = [*_spread(get_visited_indices(loader), _MAX_SAMPLES + 1)]
         warming_index, indices = indices[-1], indices[:-1]
-        if len(indices) < _MIN_SAMPLES or not any(map(_stores_samples, components)):
+        if len(indices) < MIN_RELATED_SAMPLES or not any(map(_stores_samples, components)):
             return None
     except Exception:
         return None
@@ -80,7 +79,7 @@ def _find_frozen(readings: _Readings, indices: Sequence[int], way: _Way) -> Froz
         if not way.prepare(readings, indices[0]) or readings.read(indices[:_FIRST_SAMPLES], 2, way) is None:
             return None
         read = readings.read(indices, _READINGS, way)
-        if read is None or not _are_related(read):
+        if read is None or not are_related(read):
             return None
         return FrozenAugmentation(len(read[0]), way.find_line(readings, indices[0]), *_names(way.keepers))
     except Exception:  # samples that cannot be read are reported elsewhere; a list may hold the data
@@ -113,14 +112,6 @@ def _stores_samples(component: Any, caches: Collection[str] = ()) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """The real values of a sample, and its class, if any."""
-
-    values: Tensor
-    classes: tuple[int, ...]
-
-
 class _Readings:
     """Reads a dataset several times from one state: what a read leaves in it is undone."""
 
@@ -130,9 +121,9 @@ class _Readings:
         self.stores = row_stores(components, len(dataset))
         self.generators = [value for value in held_values(components) if isinstance(value, GENERATOR_TYPES)]
 
-    def read(self, indices: Sequence[int], count: int, way: _Way) -> list[list[_Sample]] | None:
+    def read(self, indices: Sequence[int], count: int, way: _Way) -> list[list[ReadSample]] | None:
         """Return the samples of several readings; None if a sample changes within a reading, or never does."""
-        readings = list[list[_Sample]]()
+        readings = list[list[ReadSample]]()
         for seed in range(1, count + 1):
             samples = self._read_kept(indices, seed, way)
             if samples is None:
@@ -141,7 +132,9 @@ class _Readings:
             indices = indices[: len(samples)]
         readings = [samples[: len(indices)] for samples in readings]
         first, *others = readings
-        return readings if all(_differ(pair) for other in others for pair in zip(first, other, strict=True)) else None
+        return (
+            readings if all(are_variants(pair) for other in others for pair in zip(first, other, strict=True)) else None
+        )
 
     @contextmanager
     def reading(self, indices: Sequence[int], seed: int, way: _Way) -> Iterator[None]:
@@ -174,9 +167,9 @@ class _Readings:
             self._read(index)
             return [store for store, entry in zip(stores, before, strict=True) if store.entry(index) != entry]
 
-    def _read_kept(self, indices: Sequence[int], seed: int, way: _Way) -> list[_Sample] | None:
+    def _read_kept(self, indices: Sequence[int], seed: int, way: _Way) -> list[ReadSample] | None:
         """Return the samples of a reading that are equal in a second read, which draws nothing; None if one is not."""
-        limit, samples = ReadingLimit(_SECONDS, _MIN_SAMPLES), list[_Sample]()
+        limit, samples = ReadingLimit(_SECONDS, MIN_RELATED_SAMPLES), list[ReadSample]()
         with self.reading(indices, seed, way):
             for index in indices:
                 first = self._read(index)
@@ -193,9 +186,9 @@ class _Readings:
                     break
         return samples
 
-    def _read(self, index: int) -> _Sample | None:
+    def _read(self, index: int) -> ReadSample | None:
         with sample_time_limit():
-            return _as_sample(self.dataset[index])
+            return as_sample(self.dataset[index])
 
     def _states(self) -> tuple[int, ...]:
         """Return the states of the global generators and of those of the dataset."""
@@ -322,52 +315,3 @@ def _entry(container: Any, index: int) -> object:
     if isinstance(container, dict):
         return container.get(index)
     return container[index] if 0 <= index < len(container) else None
-
-
-def _as_sample(sample: Any) -> _Sample | None:
-    """Return the real values and the classes of a sample; None if it has no real values."""
-    parts, classes = list[Tensor](), list[int]()
-    for _, leaf in tree_leaves(sample):
-        array = (
-            np.asarray(leaf)
-            if isinstance(leaf, (Tensor, np.ndarray, np.generic, int, float)) or _is_picture(leaf)
-            else None
-        )
-        if array is None or array.dtype.kind not in "fiub":
-            continue
-        if array.dtype.kind == "f" or array.dtype == np.uint8:
-            parts.append(torch.from_numpy(array.astype(np.float64)).flatten())
-        elif array.size == 1:
-            classes.append(int(array.reshape(())))
-    return _Sample(torch.cat(parts), tuple(classes)) if parts else None
-
-
-def _is_picture(leaf: Any) -> bool:
-    return hasattr(leaf, "__array_interface__")
-
-
-def _differ(pair: tuple[_Sample, _Sample]) -> bool:
-    """Check whether two reads may be those of one sample, with other values."""
-    first, second = pair
-    is_comparable = first.classes == second.classes and first.values.shape == second.values.shape
-    return is_comparable and not torch.equal(first.values, second.values)
-
-
-def _are_related(readings: list[list[_Sample]]) -> bool:
-    """Check whether the samples of an index are closer to each other than to those of the same class.
-
-    The readings are divided into halves. The mean of a sample over several readings blurs what its augmentation moves.
-    """
-    classes = [sample.classes for sample in readings[0]]
-    if len({sample.values.shape for sample in readings[0]}) > 1:
-        return False
-    values = torch.stack([torch.stack([sample.values for sample in samples]) for samples in readings])
-    distances = torch.cdist(values[::2].mean(0), values[1::2].mean(0))
-    peers = torch.tensor([[one == other for other in classes] for one in classes]).fill_diagonal_(False)
-    is_closer = (distances.diag()[:, None] < distances) & peers
-    has_peers = peers.any(1)
-    shares = (is_closer.sum(1) / peers.sum(1).clamp(min=1))[has_peers].double()
-    if len(shares) < _MIN_SAMPLES:
-        return False
-    error = max(float(shares.std()), _MIN_SPREAD) / len(shares) ** 0.5
-    return bool(float(shares.mean()) - 0.5 > _MIN_SIGMAS * error)

@@ -22,11 +22,13 @@ from nbdebug.measurements.fresh_generators import (
     find_seeding_line,
     fingerprint,
 )
+from nbdebug.measurements.indexed_augmentation import depends_on_epoch, has_indexed_augmentation
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.setup import Setup
-from nbdebug.setup.loaders import is_map_style
+from nbdebug.setup.loaders import get_visited_indices, is_map_style
+from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
 from nbdebug.tensors.pytree import tree_tensors
 
 _WORKERS, _READS_PER_WORKER, _TIMEOUT_SECONDS = 2, 2, 5.0
@@ -65,7 +67,7 @@ def repeated_seeds(setup: Setup) -> RepeatedSeeds:
         with Preserve(loader.dataset):
             seeded_per_sample = _find_seeded_per_sample(loader.dataset)
             started_per_sample = () if seeded_per_sample else _find_started_per_sample(loader)
-            seeded_by_index = () if seeded_per_sample else _find_seeded_by_index(loader.dataset)
+            seeded_by_index = () if seeded_per_sample else _find_seeded_by_index(loader)
             repeated = () if seeded_per_sample else _get_repeated_in_workers(loader)
     except Exception:
         return RepeatedSeeds()
@@ -99,17 +101,35 @@ def _find_started_per_sample(loader: DataLoader[Any]) -> tuple[FreshGenerator, .
     return tuple(find_fresh_generators(dataset.__getitem__, indices))
 
 
-def _find_seeded_by_index(dataset: Any) -> tuple[FreshGenerator, ...]:
-    """Return the generators with a seed for each sample, of a dataset that stores images or rows of that size.
+def _find_seeded_by_index(loader: DataLoader[Any]) -> tuple[FreshGenerator, ...]:
+    """Return the generators with a seed for each sample, of a dataset that stores what they transform.
 
-    A dataset that stores none generates its samples, each by its own seed.
+    It stores images, rows of the size of its samples, or what other seeds change by a part only. Any other dataset
+    generates its samples, each by its own seed. Seeds that depend on the epoch too do not repeat.
     """
+    dataset: Any = loader.dataset
+    last = len(dataset) - 1
+    seeded = tuple(
+        FreshGenerator(name, find_seeding_line(lambda: dataset[0], *functions))
+        for name, functions in _GENERATOR_FUNCTIONS.items()
+        if last and _is_seeded(dataset, *functions, index=0) and _is_seeded(dataset, *functions, index=last)
+    )
+    generators = tuple(find_indexed_generators(dataset.__getitem__, 0, last))
+    components = [*dataset_components(dataset, MAX_DATASET_DEPTH)]
+    if not (seeded or generators) or depends_on_epoch(dataset, components):
+        return ()
+    if not seeded and _stores_rows_of_samples(dataset):
+        return generators
+    indices = [*get_visited_indices(loader)]
+    return (*seeded, *generators) if has_indexed_augmentation(dataset, components, indices) else ()
+
+
+def _stores_rows_of_samples(dataset: Any) -> bool:
+    """Return whether a dataset stores images, or rows of the size of its samples."""
     rows = list(_stored_rows(dataset))
     sizes = {math.prod(row.shape) for row in rows}
     holds_images = any(row.ndim > 1 for row in rows)  # which may be padded or cropped
-    if not any(tensor.dim() and (holds_images or tensor.numel() in sizes) for tensor in tree_tensors(dataset[0])):
-        return ()
-    return tuple(find_indexed_generators(dataset.__getitem__, 0, len(dataset) - 1))
+    return any(tensor.dim() and (holds_images or tensor.numel() in sizes) for tensor in tree_tensors(dataset[0]))
 
 
 def _stored_rows(dataset: Any) -> Iterator[Tensor | np.ndarray[Any, Any]]:
@@ -120,10 +140,13 @@ def _stored_rows(dataset: Any) -> Iterator[Tensor | np.ndarray[Any, Any]]:
             yield value[0]
 
 
-def _is_seeded(dataset: Any, seed: Callable[[int], Any], get_state: Callable[[], Any]) -> bool:
-    """Return whether reading any sample leaves a generator in the same state."""
+def _is_seeded(
+    dataset: Any, seed: Callable[[int], Any], get_state: Callable[[], Any], index: int | None = None
+) -> bool:
+    """Return whether reading any sample, or that of one index, leaves a generator in the same state."""
     fingerprints: list[int] = []
-    for number, index in ((1, 0), (2, 0), (3, len(dataset) - 1)):
+    indices = (0, 0, len(dataset) - 1) if index is None else (index, index)
+    for number, index in enumerate(indices, 1):
         seed(number)
         before = fingerprint(get_state())
         dataset[index]

@@ -41,7 +41,7 @@ def changed_arguments(called: Any, setup: Setup) -> frozenset[int] | None:
     """Return the positions of the arguments that each call in the user's code changes first; None without a call.
 
     A change is one of the shape, the dtype or the values, such as ``target.float()``, ``output[:, 0]`` or
-    ``inputs / 255``, in the call or in the assignment of the variable that it passes.
+    ``inputs / 255``, in the call, in the assignment of the variable that it passes, or in what a function returns.
     """
     names = _call_names(called, setup)
     changes = [
@@ -61,6 +61,8 @@ def _is_changed(call: ast.Call, position: int, line: SourceLine) -> bool:
         inputs = {ast.dump(argument) for argument in first.args} if isinstance(first, ast.Call) else set()
         if ast.dump(call.args[position]) in inputs:
             return True  # as in an autoencoder, whose target is not that of the loader
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):  # a function of the user's, by what it returns
+        node = part_producer(Expression(file_scope(line.file), call.args[position]), None).node
     while isinstance(node, ast.Call):
         function = node.func
         if getattr(function, "attr", getattr(function, "id", "")) in _CHANGES or _casts(node):

@@ -91,6 +91,20 @@ ADAPTED = {
         "(net((inputs.float() - 128) / 40), target)",
         "X1014",
     ),
+    "bytes in a function": (
+        CLASSIFIER.replace("(x,", "((x * 40 + 128).clamp(0, 255).byte(),")
+        + "def scaled(values):\n    values = values.float()\n    return (values - 128) / 40\n",
+        CROSS_ENTROPY,
+        "(net(scaled(inputs)), target)",
+        "X1014",
+    ),
+    "flat images in a function": (
+        CLASSIFIER.replace("(x,", "(x.view(-1, 1, 2, 4),")
+        + "def rows(values):\n    return values.flatten(1)\ndef placed(values):\n    return values.to('cpu')\n",
+        CROSS_ENTROPY,
+        "(net(rows(inputs)), target)",
+        "X1001",
+    ),
     "reconstruction": (
         "net = nn.Sequential(nn.Linear(8, 3), nn.Linear(3, 8))\nloader = loader_of(x, label)\n",
         "criterion = nn.MSELoss()",
@@ -173,6 +187,7 @@ def test_checkup_of_script_names_conversion_as_reason(
         ("log-probabilities", "(net(inputs), target)"),
         ("log-probabilities", "(net(inputs), target.long())"),
         ("probabilities", "(net(inputs), target.float().unsqueeze(1))"),
+        ("flat images in a function", "(net(placed(inputs)), target)"),
     ],
 )
 def test_checkup_of_script_without_the_conversion_keeps_error(tmp_path: Path, case: str, call: str) -> None:

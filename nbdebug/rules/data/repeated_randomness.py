@@ -30,6 +30,7 @@ from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, find_unique_line, search_files, syntax_tree
 
 _SEEDING_OF_GENERATORS = ("default_rng", "manual_seed", "seed", "Random", "RandomState")
+_GLOBAL_GENERATORS = ("np.random", "random", "torch")
 _DRAWN_SEED = "int(torch.randint(2**31, (1,)))"
 
 _SEEDING_CALLS = ("manual_seed", "seed", "seed_everything", "set_seed", "seed_all", "manual_seed_all")
@@ -62,7 +63,10 @@ def repeated_randomness(
 
     ## How it is measured
     Exactly, by the generator states. A dataset that seeds by the sample index is reported if it stores images, or rows
-    of the size of its samples: any other generates synthetic data, which should not change. A generator that no sample
+    of the size of its samples; or if other seeds change the samples, but not their labels, and each stays closer to
+    itself than to other samples of its class, by four standard errors. Any other dataset generates synthetic data,
+    which should not change. A dataset whose program sets a number that its code uses, such as the epoch, is not
+    reported. A generator that no sample
     draws from is not reported. Neither are kept samples that the dataset generates: the two samples of an index must be
     closer to each other than to other samples of the class, by four standard errors. An order counts as repeated if
     ``least`` = 4 or more epochs, with a sampler that shuffles, all start with the same batches.
@@ -132,7 +136,9 @@ class _SeedInLoop:
 
 def _creation_line(setup: Setup, generator: FreshGenerator) -> SourceLine | None:
     """Return the line that creates a generator, also in a method of the dataset that the recorded line calls."""
-    return made_line(generator.line, setup.train_loader.dataset) if generator.line else None
+    if generator.line is None or only_call(generator.line, _SEEDING_OF_GENERATORS) is not None:
+        return generator.line
+    return made_line(generator.line, setup.train_loader.dataset)
 
 
 def _draw_seed(line: SourceLine | None) -> tuple[Edit, ...]:
@@ -167,7 +173,8 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
         )
     for generator in reseeded.seeded_by_index:
         yield Finding(
-            message=f"Reading a sample creates a {generator.kind} whose seed depends only on the index: the sample "
+            message=f"Reading a sample {'seeds' if generator.kind in _GLOBAL_GENERATORS else 'creates a'} "
+            f"{generator.kind} whose seed depends only on the index: the sample "
             "gets the same random numbers whenever it is read.",
             where=get_location(_creation_line(setup, generator)),
             cause="The generator is created where a sample is read, so each epoch repeats the same augmentation.",

@@ -17,6 +17,7 @@ from nbdebug.loss_curves import RunSummary
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.cosine_logits import PRODUCTS, CosineLogits
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.output_range import OutputRange
 from nbdebug.records import Record
 from nbdebug.rule_engine.expression_edits import line_of
 from nbdebug.rule_engine.layer_edits import remove_layer
@@ -33,16 +34,18 @@ if TYPE_CHECKING:
     from nbdebug.tools.overfit.loss_floor import HeadFloor
 
 _FLAT_GAP, _UNSCALED_GAP = 0.6, 1.15  # between the right logit and the others
+_HIGH_FLOOR, _HELD_BACK = 0.2, 0.5  # the floor as a share of chance; the loss with a larger factor, of the floor
 _UNIT_TOLERANCE = 1e-3  # of the factor of cosines that are not scaled
 _UNBOUNDED_FACTOR = 10.0  # a bounded loss does not fall to minus this many times its value at the start
 
 
-@rule("L218", "warning")
+@rule("L218", "warning", asked_again=True)
 def loss_on_floor(
     setup: Setup,
     first_pass: ForwardPass,
     record: Record,
     cosine_logits: CosineLogits | NotChecked,
+    output_range: OutputRange | NotChecked,
     *,
     near: float = 0.15,
 ) -> Iterator[Finding]:
@@ -66,7 +69,13 @@ def loss_on_floor(
     vectors allow between the right class and the others. It is reported if this difference is at most 0.6, so that the
     right class gets at most 1.8 times the probability of another, or if it is at most 1.15, as without a temperature,
     and the run ended near the floor: within ``near`` of the distance from chance to the floor, or twice that once the
-    loss has stopped falling. A factor that is learned is not checked.
+    loss has stopped falling. Away from the floor, and for any difference if the classes are those of the loader and the
+    floor is at least a fifth of the loss by chance, the same logits times a factor of 2 to 64 must have a loss of at
+    most half the floor: the cosines tell the classes apart, and only their size holds the loss back. A factor that is
+    learned is not checked.
+
+    If no activation ends the model, the range of its outputs is measured: random numbers replace the result of the
+    last layer, which finds the bounds of 2·tanh.
 
     ## How to fix
     Remove the activation that the message names, or scale the targets into its range. Divide cosines by a temperature
@@ -89,10 +98,14 @@ def loss_on_floor(
         return
     if run_summary.last_quarter.falls and -run_summary.last_quarter.change > 0.1 * abs(run_summary.end):
         raise NotChecked("the loss is still decreasing")
-    floor = head_floor(setup, first_pass.output, first_pass.batch)
+    bounds = _bounds(output_range) if isinstance(output_range, OutputRange) else (-math.inf, math.inf)
+    floor = head_floor(setup, first_pass.output, first_pass.batch, bounds)
     if floor.any_output_loss < min(floor.in_range_loss, 0) - _UNBOUNDED_FACTOR * abs(run_summary.start):
         raise NotChecked("the loss has no minimum unless the outputs are restricted to a range")
-    if _is_on_floor(run_summary, floor, near):
+    if _is_on_floor(run_summary, floor, near) and not floor.activation:
+        if isinstance(output_range, OutputRange):
+            yield _bounded_finding(run_summary, floor, output_range)
+    elif _is_on_floor(run_summary, floor, near):
         line = line_of(where := _activation_location(first_pass, floor.activation))
         name = FUNCTION_NAMES.get(floor.activation, floor.activation.lower())
         statement = covering_statement(line) if line else None
@@ -102,6 +115,32 @@ def loss_on_floor(
         else:
             edits = _remove_activation(setup, where.module)
         yield replace(_finding(run_summary, floor), where=where, edits=edits)
+
+
+def _bounds(output_range: OutputRange) -> tuple[float, float]:
+    """Return the measured bounds of the output; infinite for probabilities, which have no independent values."""
+    values = output_range.values
+    has_bounds = values.low < values.high and not output_range.sums_to_one
+    return (values.low, values.high) if has_bounds else (-math.inf, math.inf)
+
+
+def _bounded_finding(run_summary: RunSummary, floor: HeadFloor, output_range: OutputRange) -> Finding:
+    """Report a loss that the measured range of the output holds back."""
+    return Finding(
+        message=f"The loss converged to {run_summary.end:.4g}. The outputs are {floor.range_name}: on the first batch, "
+        f"the best of them reach {floor.in_range_loss:.4g}, and unrestricted outputs reach "
+        f"{floor.any_output_loss:.4g}.",
+        where=output_range.where,
+        cause=f"{output_range.call or 'The head'} bounds the outputs, whatever the inputs and the weights are.",
+        fix="# end the model in a linear layer, or multiply its outputs by a larger scale",
+        evidence={
+            "end": run_summary.end,
+            "floor of the head": floor.in_range_loss,
+            "floor": floor.any_output_loss,
+            "range": str(output_range.values),
+        },
+        explains=("T606", "T608", "T610", "T607", "E703"),
+    )
 
 
 def _remove_activation(setup: Setup, path: str | None) -> tuple[Edit, ...]:
@@ -117,7 +156,14 @@ def _is_too_flat(run_summary: RunSummary, logits: CosineLogits, near: float) -> 
     is_in_range = logits.floor - near * room - noise <= run_summary.end <= logits.chance + near * room + noise
     reach = near if run_summary.last_quarter.falls else 2 * near
     is_near = run_summary.end <= logits.floor + reach * room + noise
-    return is_in_range and (logits.gap <= _FLAT_GAP or (logits.gap <= _UNSCALED_GAP and is_near))
+    is_unscaled = logits.gap <= _UNSCALED_GAP and (is_near or _is_held_back(logits))
+    has_high_floor = logits.are_of_loader and logits.floor >= _HIGH_FLOOR * logits.chance
+    return is_in_range and (logits.gap <= _FLAT_GAP or is_unscaled or (has_high_floor and _is_held_back(logits)))
+
+
+def _is_held_back(logits: CosineLogits) -> bool:
+    """Return whether the same cosines times a larger factor have a far lower loss than the floor."""
+    return logits.sharpened_loss is not None and logits.sharpened_loss <= _HELD_BACK * logits.floor
 
 
 def _cosine_finding(run_summary: RunSummary, logits: CosineLogits) -> Finding:

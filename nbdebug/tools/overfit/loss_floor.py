@@ -47,6 +47,16 @@ _TANH_RANGE = _OutputDomain("numbers from -1 to 1", torch.tanh, lambda y: y.clam
 _NONNEGATIVE = _OutputDomain("numbers from 0 up", torch.square, lambda y: y.clamp_min(1e-4).sqrt())
 
 
+def _interval(low: float, high: float) -> _OutputDomain:
+    """Numbers between two bounds."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    return _OutputDomain(
+        f"numbers from {low:.4g} to {high:.4g}",
+        lambda z: middle + half * torch.tanh(z),
+        lambda y: ((y - middle) / half).clamp(-_MAX_TANH, _MAX_TANH).atanh(),
+    )
+
+
 def _unconstrained_domain(to_values: Callable[[Tensor], Tensor] = torch.Tensor.clone) -> _OutputDomain:
     """Unconstrained values."""
     return _OutputDomain("any numbers", lambda z: z, to_values)
@@ -312,10 +322,16 @@ class HeadFloor:
     range_name: str
 
 
-def head_floor(setup: Setup, output: object, batch: Batch) -> HeadFloor:
-    """Search both floors; raises NotChecked if the output range is unlimited or cannot be searched."""
+def head_floor(
+    setup: Setup, output: object, batch: Batch, bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> HeadFloor:
+    """Search both floors; raises NotChecked if the output range is unlimited or cannot be searched.
+
+    ``bounds`` are the measured bounds of the output, for a head that does not end in a known activation: these have no
+    name in the result.
+    """
     activation = _last_activation(output)
-    if activation is None:
+    if activation is None and not all(map(math.isfinite, bounds)):
         raise NotChecked("the output does not end in an activation with a known range")
     if setup.loss_fn is None or setup.step_fn is not None:
         raise NotChecked("the model output is not accessible where the loss is computed")
@@ -326,7 +342,7 @@ def head_floor(setup: Setup, output: object, batch: Batch) -> HeadFloor:
         if len(used_indices) != 1 or output_tensors[used_indices[0]].numel() > _MAX_OUTPUT_VALUES:
             raise NotChecked("the loss reads several outputs, or too many values to search")
         tensor = output_tensors[used_indices[0]]
-        output_range = _activation_domain(activation, tensor)
+        output_range = _interval(*bounds) if activation is None else _activation_domain(activation, tensor)
         fixed_setup = _with_copied_loss(setup)
         floors = [
             _lowest_loss(
@@ -340,7 +356,7 @@ def head_floor(setup: Setup, output: object, batch: Batch) -> HeadFloor:
         ]
     if floors[0] is None or floors[1] is None:
         raise NotChecked("the loss is unbounded below for unrestricted outputs")
-    return HeadFloor(floors[0], floors[1], activation, output_range.name)
+    return HeadFloor(floors[0], floors[1], activation or "", output_range.name)
 
 
 def _with_copied_loss(setup: Setup) -> Setup:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from scipy import ndimage
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -141,3 +143,103 @@ def test_masks_of_a_dataset_are_read(mode: str, count: int) -> None:
     findings = rule_findings(setup, "D111")
     assert len(findings) == count
     assert all("test_interpolated_masks.py" in str(finding.where) for finding in findings)
+
+
+THIN = disks(3)
+for _mask in THIN:  # a thin line of class 2 through each mask
+    _mask[20:23] = 2
+
+
+def slopes(steepness: float) -> Tensor:
+    """Bins of a depth that rises, with a step."""
+    depth = steepness * torch.linspace(0.5, 1.0, 30)[:, None, None] * (ROWS + COLUMNS) / 3
+    return (depth + 6 * (ROWS > 25)).long()
+
+
+class ThinLines(Dataset[Any]):
+    """Masks that a function resizes or moves when they are read, with images of the same size."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor], masks: Tensor = THIN) -> None:
+        self.masks, self.change = masks, change
+
+    def __len__(self) -> int:
+        return len(self.masks)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        mask = self.change(self.masks[index])
+        return torch.randn(3, *mask.shape), mask
+
+
+def halved(mode: str, rounded: Callable[[Tensor], Tensor] = torch.round) -> Callable[[Tensor], Tensor]:
+    def change(mask: Tensor) -> Tensor:
+        return rounded(F.interpolate(mask[None, None].float(), scale_factor=0.5, mode=mode)[0, 0]).long()
+
+    return change
+
+
+def warped(mode: str) -> Callable[[Tensor], Tensor]:
+    turn = torch.tensor([[[0.9, 0.3, 0.0], [-0.3, 0.9, 0.0]]])
+
+    def change(mask: Tensor) -> Tensor:
+        grid = F.affine_grid(turn, [1, 1, SIDE, SIDE], align_corners=False)
+        return F.grid_sample(mask[None, None].float(), grid, mode=mode, align_corners=False)[0, 0].round().long()
+
+    return change
+
+
+def zoomed(order: int) -> Callable[[Tensor], Tensor]:
+    return lambda mask: torch.from_numpy(ndimage.zoom(mask.numpy(), 0.5, order=order)).clamp(0, 2)
+
+
+def turned(order: int) -> Callable[[Tensor], Tensor]:
+    def change(mask: Tensor) -> Tensor:
+        values = ndimage.rotate(mask.numpy().astype(float), 17.0, reshape=False, order=order)
+        return torch.from_numpy(values.round()).long()
+
+    return change
+
+
+def read_setup(data: ThinLines) -> Setup:
+    return Setup(nn.Conv2d(3, 4, 3, padding=1), DataLoader(data, 8), loss_fn=nn.CrossEntropyLoss())
+
+
+CHANGED = {
+    "halved": (halved("bilinear"), "F.interpolate("),
+    "halved, cut off": (halved("bilinear", torch.floor), "F.interpolate("),
+    "bicubic": (halved("bicubic"), "F.interpolate("),
+    "warped": (warped("bilinear"), "F.grid_sample("),
+    "zoom": (zoomed(1), "ndimage.zoom("),
+    "rotated": (turned(1), "ndimage.rotate("),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_masks_of_thin_regions_that_a_read_interpolates_are_reported_at_the_call(name: str) -> None:
+    change, source = CHANGED[name]
+    zoom = ndimage.zoom
+    (finding,) = rule_faults(read_setup(ThinLines(change)), "D111")
+    assert finding.where is not None
+    assert source in (finding.where.source or "")
+    assert (finding.evidence["class"], finding.evidence["between"]) == (1, [0, 2])
+    assert ndimage.zoom is zoom
+
+
+UNCHANGED = {
+    "as drawn": ThinLines(lambda mask: mask),
+    "every other pixel": ThinLines(lambda mask: mask[::2, ::2]),
+    "nearest": ThinLines(halved("nearest")),
+    "warped to the nearest": ThinLines(warped("nearest")),
+    "zoom of order 0": ThinLines(zoomed(0)),
+    "rotated with order 0": ThinLines(turned(0)),
+    "two classes": ThinLines(halved("bilinear"), (THIN > 0).long()),
+    "neighboring classes": ThinLines(halved("bilinear"), with_borders()),
+    "levels": ThinLines(halved("bilinear"), levels(8.0, 1.0)),
+    "many levels": ThinLines(halved("bilinear"), slopes(3.0)),
+    "levels with steps": ThinLines(halved("bilinear"), slopes(0.4)),
+    "an interpolated map beside the mask": ThinLines(lambda mask: (halved("bilinear")(mask), mask[::2, ::2])[1]),
+}
+
+
+@pytest.mark.parametrize("data", UNCHANGED.values(), ids=UNCHANGED.keys())
+def test_masks_of_thin_regions_without_new_classes_are_quiet(data: ThinLines) -> None:
+    assert rule_faults(read_setup(data), "D111") == []

@@ -34,6 +34,25 @@ class Prototypes(nn.Module):
         return cosines * self.factor
 
 
+class Compared(Prototypes):
+    """Calls the similarity of every embedding with every direction."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        embeddings, directions = self.body(x)[:, None], self.directions[None]
+        return F.cosine_similarity(embeddings, directions, dim=-1) * self.factor
+
+
+class Bounded(Prototypes):
+    """Returns products between two bounds."""
+
+    def __init__(self, factor: float, bound: Callable[[Tensor], Tensor] = torch.tanh) -> None:
+        super().__init__(factor)
+        self.bound = bound
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.bound(F.linear(self.body(x), self.directions)) * self.factor
+
+
 class Towers(nn.Module):
     """Embeds a recording and its noisy copy."""
 
@@ -82,12 +101,20 @@ def matching_loss(temperature: float | None) -> Callable[..., Tensor]:
     return loss
 
 
-def watched(model: nn.Module, loss_fn: Callable[..., Tensor]) -> list[Finding]:
-    loader = DataLoader(TensorDataset(POINTS, LABELS), batch_size=40, shuffle=True)
+def watched(
+    model: nn.Module,
+    loss_fn: Callable[..., Tensor],
+    noise: float = 0.0,
+    epochs: int = 15,
+    *,
+    final_tests: bool = False,
+) -> list[Finding]:
+    points = POINTS + noise * torch.randn(POINTS.shape, generator=torch.Generator().manual_seed(2))
+    loader = DataLoader(TensorDataset(points, LABELS), batch_size=40, shuffle=True)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
-    with debugger.watch(final_tests=False):
-        for _ in range(15):
+    with debugger.watch(final_tests=final_tests):
+        for _ in range(epochs):
             for x, y in loader:
                 optimizer.zero_grad()
                 loss_fn(model(x), y).backward()
@@ -129,6 +156,53 @@ def test_loss_on_floor_of_scaled_or_learned_cosines_is_quiet(
 ) -> None:
     torch.manual_seed(0)
     assert not watched(make(), loss_fn)
+
+
+@pytest.mark.parametrize(
+    ("make", "noise", "epochs"),
+    [
+        (lambda: Prototypes(1.0), 0.0, 4),  # long before the loss reaches its floor
+        (lambda: Prototypes(0.9), 0.2, 5),
+        (lambda: Compared(1.0), 0.0, 4),
+        (lambda: Prototypes(2.0), 0.0, 15),
+        (lambda: Compared(1.7), 0.2, 15),
+    ],
+)
+def test_loss_on_floor_of_cosines_that_tell_the_classes_apart_is_reported_above_the_floor(
+    make: Callable[[], nn.Module], noise: float, epochs: int
+) -> None:
+    torch.manual_seed(0)
+    (finding,) = watched(make(), F.cross_entropy, noise, epochs)
+    assert "logits are cosines" in finding.message
+    assert finding.evidence["floor"] < finding.evidence["end"]
+
+
+@pytest.mark.parametrize(
+    ("make", "noise"),
+    [
+        (lambda: Prototypes(1.0), 5.0),  # the points do not show their classes
+        (lambda: Prototypes(2.0), 5.0),
+        (lambda: Prototypes(4.0), 0.0),
+        (lambda: Prototypes(2.0, learned=True), 0.0),
+        (lambda: Bounded(15.0), 0.0),
+        (lambda: Bounded(1.5, lambda x: x), 0.0),
+    ],
+)
+def test_loss_on_floor_of_unclear_classes_or_enough_room_is_quiet(make: Callable[[], nn.Module], noise: float) -> None:
+    torch.manual_seed(0)
+    assert not watched(make(), F.cross_entropy, noise, 8)
+
+
+@pytest.mark.parametrize(
+    ("bound", "factor"), [(torch.tanh, 1.5), (F.hardtanh, 1.5), (torch.tanh, 0.5), (torch.sin, 1.2)]
+)
+def test_loss_on_floor_of_a_scaled_bounded_head_names_the_range(
+    bound: Callable[[Tensor], Tensor], factor: float
+) -> None:
+    torch.manual_seed(0)
+    (finding,) = watched(Bounded(factor, bound), F.cross_entropy, epochs=20, final_tests=True)
+    assert f"The outputs are numbers from {-factor:g} to {factor:g}" in finding.message
+    assert "self.bound(" in (finding.where.source or "")
 
 
 def test_loss_on_floor_divides_the_product_of_unit_vectors_by_a_temperature() -> None:
