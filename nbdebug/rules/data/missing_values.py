@@ -22,6 +22,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.data_lines import origin_line, written_line
+from nbdebug.setup.filled_values import filling_line
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.scaling_lines import DEVIATIONS, RANGES, find_scaling
@@ -142,16 +143,27 @@ def _sentinel_line(
 ) -> SourceLine | None:
     """Return the line that writes some numbers or makes the data; for targets, the one of the loss that counts them."""
     if not features.is_target:
-        return written_line(setup, "inputs", features.split, values) or _scaling_line(setup, features, values)
+        return (
+            written_line(setup, "inputs", features.split, values)
+            or filling_line(setup, _input_index(features), features.split, values)
+            or _scaling_line(setup, features, values)
+        )
     counted = _counting_line(setup, values, first_pass) if features.split == "train" else None
     try:
         return (
             counted
             or written_line(setup, "targets", features.split, values)
+            or filling_line(setup, -1, features.split, values)
             or origin_line(setup, "targets", features.split)
         )
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None
+
+
+def _input_index(features: FeatureValues) -> int:
+    """Return which of the inputs, in their order, some features are; the first one for inputs with names."""
+    number = features.name.rpartition(" ")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def _scaling_line(setup: Setup, features: FeatureValues, values: list[float]) -> SourceLine | None:
