@@ -6,6 +6,9 @@ import ast
 from dataclasses import dataclass, replace
 from types import ModuleType
 
+import numpy as np
+from torch import Tensor
+
 from nbdebug.setup.part_sources import constructor_argument, find_part
 from nbdebug.setup.setup import Setup
 from nbdebug.source.location import SourceLine
@@ -220,9 +223,9 @@ def _width(part: Expression) -> int | None:
             node = node.value
         if _is_single(node):
             return 1
-        shape = getattr(scope.value(node), "shape", None)
-        if isinstance(shape, tuple) and len(shape) in (1, 2):
-            return shape[1] if len(shape) == 2 else 1
+        value = scope.value(node)
+        if isinstance(value, (np.ndarray, Tensor)) and value.ndim in (1, 2):
+            return value.shape[1] if value.ndim == 2 else 1
         if isinstance(node, ast.Subscript) and (count := _selected_count(node.slice)) is not None:
             return count
         if (columns := table_columns(Expression(scope, node))) is not None:

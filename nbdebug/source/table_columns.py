@@ -14,6 +14,7 @@ from nbdebug.source.search import assignment_targets, call_name, enclosing_scope
 _WHOLE_VALUES = {"values", "data", "array", "T", "mT"}  # attributes that hold all of a variable
 _SAME_COLUMNS = {"dropna", "sample", "copy", "reset_index", "sort_values", "head", "tail", "query", "drop_duplicates"}
 _SAME_COLUMNS |= {"fillna", "astype", "clip", "round"}
+_TABLE_LIBRARIES = ("pandas.", "polars.")
 _MAX_DEPTH = 12
 
 
@@ -61,13 +62,17 @@ def listed_names(expression: Expression) -> list[str] | None:
 def table_columns(table: Expression, depth: int = _MAX_DEPTH) -> list[str] | None:
     """Return the names of the columns of a table, as far as the source tells how it was made; else None."""
     node, scope = table.node, table.scope
-    if (known := getattr(scope.value(node), "columns", None)) is not None and isinstance(node, ast.Name):
-        return [*map(str, known)]
+    value = scope.value(node)
+    if type(value).__module__.startswith(_TABLE_LIBRARIES) and hasattr(value, "columns"):
+        return [*map(str, value.columns)]
     if not depth:
         return None
     if isinstance(node, ast.Subscript):
-        names = listed_names(Expression(scope, node.slice))
-        return names or table_columns(Expression(scope, _indexed_table(node)), depth - 1)
+        is_pair = isinstance(node.slice, ast.Tuple) and len(node.slice.elts) > 1
+        index = node.slice.elts[-1] if is_pair and isinstance(node.slice, ast.Tuple) else node.slice
+        names = listed_names(Expression(scope, index))
+        selects_columns = isinstance(index, ast.Constant) or (is_pair and ast.unparse(index) not in (":", "..."))
+        return names or (None if selects_columns else table_columns(Expression(scope, _indexed_table(node)), depth - 1))
     if isinstance(node, ast.BinOp):
         return table_columns(Expression(scope, node.left), depth - 1)
     if isinstance(node, ast.Call) and (made := _columns_of_call(table, node, depth)) is not None:

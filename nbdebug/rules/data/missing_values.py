@@ -19,6 +19,7 @@ from nbdebug.measurements.loss_places import counting_line, reduced_line
 from nbdebug.rule_engine.data_edits import fill_missing
 from nbdebug.rule_engine.expression_edits import select_operands
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.column_places import only_column_line
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.data_lines import origin_line, written_line
@@ -54,7 +55,16 @@ class _Sentinel:
         return max(self.low - self.value, self.value - self.high) > _DOMINATING_GAP * (self.high - self.low)
 
 
-@rule("D113", "warning", origin="inputs")
+def _filling_line(setup: Setup, finding: Finding) -> SourceLine | None:
+    """Return the line that fills inputs with the number that a finding names, or that makes its only column."""
+    evidence = finding.evidence
+    if "input" not in evidence:
+        return None
+    filled = filling_line(setup, evidence["input"], evidence["split"], evidence["values"])
+    return filled or only_column_line(setup, finding)
+
+
+@rule("D113", "warning", origin="inputs", find_line=_filling_line)
 def missing_values(
     setup: Setup,
     train_features: list[FeatureValues],
@@ -145,7 +155,7 @@ def _sentinel_line(
     if not features.is_target:
         return (
             written_line(setup, "inputs", features.split, values)
-            or filling_line(setup, _input_index(features), features.split, values)
+            or filling_line(setup, features.place.get("input", 0), features.split, values)
             or _scaling_line(setup, features, values)
         )
     counted = _counting_line(setup, values, first_pass) if features.split == "train" else None
@@ -158,12 +168,6 @@ def _sentinel_line(
         )
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None
-
-
-def _input_index(features: FeatureValues) -> int:
-    """Return which of the inputs, in their order, some features are; the first one for inputs with names."""
-    number = features.name.rpartition(" ")[2]
-    return int(number) if number.isdecimal() else 0
 
 
 def _scaling_line(setup: Setup, features: FeatureValues, values: list[float]) -> SourceLine | None:
@@ -298,6 +302,8 @@ def _finding(
             "counts": [item.count for item in sentinels],
             "other values": (worst.low, worst.high),
             "sample": sample,
+            "split": features.split,
+            **features.place,
         },
         explains=(*_CONSEQUENCES, *(_OF_DOMINANCE if any(item.dominates for item in sentinels) else ())),
         severity="note" if is_replaced else None,

@@ -1,4 +1,4 @@
-"""Tests of the line that D115 names for a column that contains the target: the one that makes the column."""
+"""Tests of the line that D112 to D115 name for a single column of the inputs: the one that makes the column."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules.rule_findings import rule_faults
+from tests.rules.rule_findings import rule_faults, rule_findings
 from tests.source.source_modules import run_program
 
 HEADER = """\
@@ -83,3 +83,50 @@ def test_column_with_the_target_is_named_where_it_is_made(name: str, tmp_path: P
     variables = run_program(tmp_path / "program.py", HEADER + PROGRAMS[name] + FOOTER)
     (finding,) = rule_faults(variables["setup"], "D115")
     assert "# here" in (finding.where.source or ""), finding.where
+
+
+# By code and name: a table whose column is at fault in a place that the line with "here" makes.
+FAULTY = {
+    "D112 a part of a join": (
+        "def main():\n    frame = table()\n    same = np.sqrt(frame.price.to_numpy() * 0 + 2)  # here\n"
+        "    rows = np.column_stack([frame[PLAIN].to_numpy(), same])\n"
+        "    return tensors(rows, frame.price)\nx, y = main()"
+    ),
+    "D112 a column of a table": (
+        "def main():\n    frame = table()\n    frame['unit'] = frame.shop // 1000  # here\n"
+        "    return tensors(frame[['a', 'unit', 'b']], frame.price)\nx, y = main()"
+    ),
+    "D114 a column of a table": (
+        "def main():\n    frame = table()\n    frame['tail'] = frame.a * (1 + 1e5 * (frame.a > 2.4))  # here\n"
+        "    return tensors(frame[['tail', 'b', 'c']], frame.price)\nx, y = main()"
+    ),
+    "D114 a part of a join": (
+        "def main():\n    frame = table()\n    values = torch.tensor(frame[PLAIN].to_numpy()).float()\n"
+        "    tail = values[:, :1] * (1 + 1e5 * (values[:, :1] > 2.4))  # here\n"
+        "    return torch.cat([values, tail], 1), torch.tensor(frame.price.to_numpy()).float()[:, None]\nx, y = main()"
+    ),
+    "D113 a column that the source does not fill": (
+        "def read(count):\n    return [-99.0 if i % 20 == 0 else float(i % 37) for i in range(count)]\n"
+        "def main():\n    frame = table()\n    frame['depth'] = read(600)  # here\n"
+        "    return tensors(frame[['a', 'depth', 'b']], frame.price)\nx, y = main()"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_faulty_column_is_named_where_it_is_made(name: str, tmp_path: Path) -> None:
+    variables = run_program(tmp_path / "program.py", HEADER + FAULTY[name] + FOOTER)
+    finding, *_ = rule_findings(variables["setup"], name.split()[0])
+    assert "# here" in (finding.where.source or ""), finding.where
+
+
+SEVERAL = (
+    "def main():\n    frame = table()\n    frame['unit'] = frame.shop // 1000\n    frame['also'] = frame.shop // 999\n"
+    "    x = frame[['a', 'unit', 'also']].to_numpy()\n    return tensors(x, frame.price)\nx, y = main()"
+)
+
+
+def test_several_columns_leave_the_line_that_makes_the_inputs(tmp_path: Path) -> None:
+    variables = run_program(tmp_path / "program.py", HEADER + SEVERAL + FOOTER)
+    (finding,) = rule_findings(variables["setup"], "D112")
+    assert "frame['unit']" not in (finding.where.source or "")
