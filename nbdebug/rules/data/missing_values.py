@@ -100,7 +100,8 @@ def missing_values(
     A number in a target does not count if the loss of the first batch has no gradient at any of its positions.
 
     In maps of targets, a value at 1% to half of the positions counts from a gap of 0.15 of the range of the others, if
-    the loss of the first batch has a gradient at more than a ``share`` of these positions.
+    the loss of the first batch has a gradient at more than a ``share`` of these positions. It does not count if it
+    occurs only in channels with one or two other values, such as the flags of objects beside their coordinates.
 
     ## How to fix
     Replace the number by NaN when the data are read, fill it with the median of the training split, and add a column
