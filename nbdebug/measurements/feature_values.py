@@ -42,6 +42,15 @@ class FeatureValues:
         """True if each feature has one value for each sample."""
         return self.values.shape[1] == len(self.part)
 
+    @property
+    def place(self) -> dict[str, int]:
+        """The number of the input in the evidence of a finding, and that of its columns in a table of training rows."""
+        number = self.name.rpartition(" ")[2]
+        if self.is_target or not number.isdecimal():
+            return {}
+        has_columns = self.is_table and self.part.dim() == 2 and self.split == "train"
+        return {"input": int(number)} | ({"columns": self.part.shape[1]} if has_columns else {})
+
     def sample_index(self, position: int) -> int:
         """Return the dataset index of the sample that a position in a row of ``values`` belongs to."""
         return self.indices[position // (self.values.shape[1] // len(self.part))]

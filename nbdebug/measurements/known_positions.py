@@ -104,9 +104,19 @@ def _isolated_value(values: Tensor) -> float | None:
         if not _MIN_HOLE_SHARE <= share <= _MAX_HOLE_SHARE or len(torch.unique(others)) < _MIN_MAP_VALUES:
             continue
         gap = float((others - candidate).abs().min())
-        if gap > max(_MIN_GAP * float(others.max() - others.min()), _MIN_GAP_DEVIATIONS * float(others.std())):
+        is_apart = gap > max(_MIN_GAP * float(others.max() - others.min()), _MIN_GAP_DEVIATIONS * float(others.std()))
+        if is_apart and not any(_is_of_flags(values, candidate, axis) for axis in range(1, values.dim())):
             return candidate
     return None
+
+
+def _is_of_flags(values: Tensor, candidate: float, axis: int) -> bool:
+    """Check whether a value occurs only in channels along an axis that hold one or two other values: zeros and ones.
+
+    Other channels, such as the coordinates of a box beside the flag for an object, tell nothing of its meaning.
+    """
+    channels = [channel for channel in values.detach().unbind(axis) if bool((channel == candidate).any())]
+    return all(0 < len(torch.unique(channel[channel != candidate])) < _MIN_DISTINCT for channel in channels)
 
 
 @measurement

@@ -20,9 +20,12 @@ from nbdebug.rule_engine.consequences import consequences_of
 from nbdebug.rule_engine.measured_rates import describe_measured_rate
 from nbdebug.rule_engine.predictions import Prediction
 from nbdebug.setup.data_lines import Origin
+from nbdebug.setup.setup import Setup
+from nbdebug.source.location import SourceLine
 
 Options = Mapping[str, Mapping[str, Any]]  # keyword options of rules by code
 _RuleFunction = Callable[..., Iterator[Finding]]
+_LineSearch = Callable[[Setup, Finding], SourceLine | None]
 _RULES: dict[str, Rule] = {}
 
 
@@ -31,7 +34,8 @@ class Rule:
     """One rule: its code, its page, the measurements it needs and its options.
 
     A measurement in ``optional`` may be unavailable; the rule then gets the NotChecked reason instead of a value.
-    ``origin`` is what of the setup is at fault: a finding without a line gets the line that makes it.
+    ``origin`` is what of the setup is at fault: a finding without a line gets the line that makes it, unless
+    ``find_line`` finds another one by its evidence, also after a run that has told the files of the program.
     ``prediction`` is what its findings before training say about the run; None if they state facts. ``asked_again``
     tells whether the rule judges a state that training changes, so that a watch asks it again after the run.
     ``affects_learning`` is False for faults of speed and repeatability, which do not explain poor learning.
@@ -46,6 +50,7 @@ class Rule:
     function: _RuleFunction
     optional: frozenset[str] = frozenset()
     origin: Origin | None = None
+    find_line: _LineSearch | None = None
     prediction: Prediction | None = None
     asked_again: bool = False
     affects_learning: bool = True
@@ -110,6 +115,7 @@ def rule(
     severity: Severity,
     *,
     origin: Origin | None = None,
+    find_line: _LineSearch | None = None,
     prediction: Prediction | None = None,
     asked_again: bool = False,
     affects_learning: bool = True,
@@ -128,6 +134,7 @@ def rule(
             function=function,
             optional=frozenset(p.name for p in parameters if "| NotChecked" in str(p.annotation)),
             origin=origin,
+            find_line=find_line,
             prediction=prediction,
             asked_again=asked_again,
             affects_learning=affects_learning,

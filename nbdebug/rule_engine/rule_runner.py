@@ -197,7 +197,9 @@ def locate_finding(setup: Setup, rule: Rule, finding: Finding) -> Finding:
             is_replaced = rule.code.startswith("L") and _is_listed_activation(setup, where.module)
             line = part_line(setup, where.module) if is_replaced else None
             return replace(finding, where=line.where(where.module)) if line else finding
-        line = origin_line(setup, rule.origin, finding.evidence.get("split")) if rule.origin else None
+        line = rule.find_line(setup, finding) if rule.find_line else None
+        if line is None and rule.origin:
+            line = origin_line(setup, rule.origin, finding.evidence.get("split"))
         if line is None and rule.code.startswith(_MODEL_RULES):
             line = part_line(setup, where.module, where.parameter)
     except Exception:  # a finding is worth more than its line

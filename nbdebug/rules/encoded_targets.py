@@ -10,10 +10,11 @@ from nbdebug.finding import Finding
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.setup import Setup
+from nbdebug.setup.column_lines import column_line
 from nbdebug.setup.data_lines import leaking_line
 from nbdebug.setup.target_reads import find_target_read
 from nbdebug.source.assignments import covering_statement, returned_by_function
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.location import SourceLine
 from nbdebug.source.search import enclosing_scope, walk
 
 _RELATIONS = {
@@ -37,7 +38,6 @@ def encoding_finding(
         else f"{encoding.pure_share:.0%} of the rows have a value that occurs with a single target: their own."
     )
     return Finding(
-        where=get_location(_encoding_line(setup)),
         message=f"{name[:1].upper()}{name[1:]} of input {encoding.input_index} {_RELATIONS[encoding.kind]}, in each of "
         f"its {groups}. {own}{_describe_correlations(tables, encoding)}",
         cause=f"A category was encoded by the targets of all its {rows}, which include the row itself.",
@@ -47,6 +47,7 @@ def encoding_finding(
         evidence={
             "input": encoding.input_index,
             "column": encoding.column,
+            "columns": tables["train"].inputs[encoding.input_index].shape[1],
             "values": encoding.values,
             "rows per group": encoding.rows / encoding.values,
             "share of rows with a single target": encoding.pure_share,
@@ -76,6 +77,15 @@ def _correlation(table: SplitTable | None, encoding: TargetEncoding) -> float | 
     pair = torch.stack([part[:, encoding.column].double(), table.targets[0].reshape(len(table)).double()])
     correlation = float(torch.corrcoef(pair)[0, 1])
     return correlation if correlation == correlation else None
+
+
+def revealing_column_line(setup: Setup, finding: Finding) -> SourceLine | None:
+    """Return the line that makes the column which a finding names; of an encoding, the one that reads the targets."""
+    evidence = finding.evidence
+    line = _encoding_line(setup) if "rows per group" in evidence else None
+    if line or "columns" not in evidence:
+        return line
+    return column_line(setup, evidence["input"], evidence["column"], evidence["columns"])
 
 
 def _encoding_line(setup: Setup) -> SourceLine | None:

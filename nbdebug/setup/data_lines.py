@@ -33,6 +33,7 @@ from nbdebug.source.search import (
     call_name,
     read_names,
 )
+from nbdebug.source.table_columns import value_names
 from nbdebug.source.window_lines import converted_start_line, misplaced_item_line, misplaced_window_line
 from nbdebug.source.writes import find_filled_array, find_meeting, find_repetition, find_write, written_columns
 
@@ -378,7 +379,7 @@ def tensor_dataset_calls(setup: Setup, loader: Any, datasets: list[Any]) -> Iter
 def leaking_line(setup: Setup) -> SourceLine | None:
     """Return the only line that computes inputs of stored tensors from their targets; None if it is not certain."""
     inputs, targets = (_stored_tensor(setup, position) for position in (0, -1))
-    return find_meeting(inputs.line, read_names(inputs.node), read_names(targets.node)) if inputs and targets else None
+    return find_meeting(inputs.line, read_names(inputs.node), value_names(targets)) if inputs and targets else None
 
 
 def target_column_line(setup: Setup) -> SourceLine | None:
@@ -393,7 +394,7 @@ def target_column_line(setup: Setup) -> SourceLine | None:
     line = part_producer(targets, None, passes_conversions=True).line
     maker = part_producer(inputs, None, passes_conversions=True).node
     constants = {node.value for node in ast.walk(maker) if isinstance(node, ast.Constant)}
-    return line if not constants.isdisjoint(written_columns(line)) else None
+    return line if not constants.isdisjoint(written_columns(covering_statement(line))) else None
 
 
 def window_line(setup: Setup) -> SourceLine | None:

@@ -12,10 +12,10 @@ from nbdebug.setup.sample_functions import nested_datasets, sample_functions
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.source_lines import call_argument, find_setup_creation
 from nbdebug.source.creation import Creation
-from nbdebug.source.producers import executed_return, part_producer
+from nbdebug.source.producers import assigned_attribute, executed_return, part_producer, returned_expressions
 from nbdebug.source.scopes import Expression
-from nbdebug.source.search import call_name
-from nbdebug.source.variable_values import Part
+from nbdebug.source.search import assignment_targets, call_name, enclosing_loops, enclosing_scope
+from nbdebug.source.variable_values import Part, possible_assignments, statements_before
 
 _ARGUMENT_METHODS = {"fit_transform", "transform", "predict", "inverse_transform"}
 
@@ -43,6 +43,42 @@ def constructor_argument(setup: Setup, loader: Any, name: str) -> Expression | N
             passed = Creation(made.scope.file, made.node).argument(dataset, name)
             return Expression(made.scope, passed) if passed else None
     return None
+
+
+def computed_from(setup: Setup, expression: Expression, position: int | None) -> Iterator[Part]:
+    """Yield the expressions from which the variables, attributes and calls in an expression are computed.
+
+    Parameters of the constructor of the training dataset are computed from what the program passes.
+    """
+    scope = expression.scope
+    for node in ast.walk(expression.node):
+        here = Expression(scope, node) if isinstance(node, ast.expr) else None
+        if here is None:
+            continue
+        if isinstance(node, ast.Call) and (returned := returned_expressions(here)):
+            yield from ((expression, position) for expression in returned)
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
+            yield from filter(None, [assigned_attribute(here, node.attr)])
+        elif isinstance(node, ast.Name):
+            yield from _of_variable(setup, here, node.id, position if node is expression.node else None)
+
+
+def _of_variable(setup: Setup, variable: Expression, name: str, position: int | None) -> Iterator[Part]:
+    scope, number = variable.scope, variable.node.lineno
+    yield from possible_assignments(variable, position)
+    for statement in statements_before(variable):
+        bases = [getattr(target, "value", target) for target in assignment_targets(statement)]
+        if isinstance(statement, ast.AugAssign) and name in [getattr(base, "id", "") for base in bases]:
+            yield Expression(scope, statement.value), None
+    syntax = enclosing_scope(variable.line)
+    for loop in enclosing_loops(syntax, number) if syntax else ():
+        if name in {getattr(part, "id", "") for part in ast.walk(loop.target)}:
+            yield Expression(scope, loop.iter), None
+    if name in scope.arguments:
+        yield scope.arguments[name], position
+    elif scope.function == "__init__":
+        passed = constructor_argument(setup, setup.train_loader, name)
+        yield from [(passed, position)] if passed else []
 
 
 def operands(expression: Expression, position: int | None) -> Iterator[Part]:

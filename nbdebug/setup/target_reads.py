@@ -6,16 +6,17 @@ import ast
 from collections.abc import Iterator
 
 from nbdebug.setup.batch import TARGET_KEYS
-from nbdebug.setup.part_sources import constructor_argument, find_part
+from nbdebug.setup.part_sources import computed_from, find_part
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
-from nbdebug.source.producers import assigned_attribute, part_producer, part_steps, returned_expression
+from nbdebug.source.producers import part_producer, part_steps
 from nbdebug.source.scopes import Expression
-from nbdebug.source.search import assignment_targets, call_name, enclosing_loops, enclosing_scope, search_files
+from nbdebug.source.search import call_name, search_files
 from nbdebug.source.shifted_series import lookup_line, shift_line
-from nbdebug.source.variable_values import Part, possible_assignments, statements_before
+from nbdebug.source.variable_values import Part
+from nbdebug.source.writes import written_columns
 
 _MAX_EXPRESSIONS = 400
 _NAMING_CALLS = {"drop", "dropna", "rename", "sort_values", "set_index"}
@@ -69,7 +70,7 @@ class _TargetReadSearch:
             if (key := (*expression.span, position, scopes)) in visited:
                 continue
             visited.add(key)
-            reads = [*self._reads(expression, expression.node)]
+            reads = [] if self._changes_targets(expression) else [*self._reads(expression, expression.node)]
             if reads and visited != {key}:
                 statement = covering_statement(expression.line)
                 number = statement.lineno if statement else expression.node.lineno
@@ -78,7 +79,7 @@ class _TargetReadSearch:
                     return line
                 partial.append(line)
                 continue
-            pending += self._sources(expression, position)
+            pending += computed_from(self._setup, expression, position)
         return partial[0] if partial else None
 
     def _identities(self, targets: Part) -> tuple[set[_Identity], str]:
@@ -113,40 +114,14 @@ class _TargetReadSearch:
                 is_selected = isinstance(node, ast.Subscript) and child is node.value and not _is_key(node.slice)
                 yield from self._reads(expression, child, selects=selects or is_selected)
 
+    def _changes_targets(self, expression: Expression) -> bool:
+        """Check for the value that a statement gives to the column of the targets, as one that scales them."""
+        statement = covering_statement(expression.line) if self._column else None
+        return statement is not None and self._column in written_columns(statement)
+
     def _is_target(self, variable: Expression) -> bool:
         *_, (end, position) = part_steps(variable, None, passes_conversions=True)
         return (*end.span, position) in self._targets
-
-    def _sources(self, expression: Expression, position: int | None) -> Iterator[Part]:
-        """Yield the expressions from which the variables, attributes and calls in an expression are computed."""
-        scope = expression.scope
-        for node in ast.walk(expression.node):
-            here = Expression(scope, node) if isinstance(node, ast.expr) else None
-            if here is None:
-                continue
-            if isinstance(node, ast.Call) and (returned := returned_expression(here)):
-                yield returned, position
-            elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
-                yield from filter(None, [assigned_attribute(here, node.attr)])
-            elif isinstance(node, ast.Name):
-                yield from self._of_variable(here, node.id, position if node is expression.node else None)
-
-    def _of_variable(self, variable: Expression, name: str, position: int | None) -> Iterator[Part]:
-        scope, number = variable.scope, variable.node.lineno
-        yield from possible_assignments(variable, position)
-        for statement in statements_before(variable):
-            bases = [getattr(target, "value", target) for target in assignment_targets(statement)]
-            if isinstance(statement, ast.AugAssign) and name in [getattr(base, "id", "") for base in bases]:
-                yield Expression(scope, statement.value), None
-        syntax = enclosing_scope(variable.line)
-        for loop in enclosing_loops(syntax, number) if syntax else ():
-            if name in {getattr(part, "id", "") for part in ast.walk(loop.target)}:
-                yield Expression(scope, loop.iter), None
-        if name in scope.arguments:
-            yield scope.arguments[name], position
-        elif scope.function == "__init__":
-            passed = constructor_argument(self._setup, self._setup.train_loader, name)
-            yield from [(passed, position)] if passed else []
 
 
 def _is_key(index: ast.expr) -> bool:

@@ -186,14 +186,21 @@ def _source(
 
 def returned_expression(call: Expression) -> Expression | None:
     """Return what the user's function that an expression calls returns; None if it is unknown, or not only one."""
+    returned = returned_expressions(call)
+    return returned[0] if len(returned) == 1 else None
+
+
+def returned_expressions(call: Expression) -> list[Expression]:
+    """Return all that the user's function that an expression calls may return in the branches that run."""
     scope, node = call.scope, call.node
     if not isinstance(node, ast.Call):
-        return None
+        return []
     callee = scope.callee(node) or _local_callee(call)
     if callee is not None:
-        return called_return(call, *callee)
+        syntax = find_function(callee[0].__code__)
+        return _all_returned(scope.entered(*callee, node), syntax) if syntax else []
     named = function_by_name(scope.file, node.func.id) if isinstance(node.func, ast.Name) else None
-    return _returned(scope.entered_by_name(named, node), named) if named else None
+    return _all_returned(scope.entered_by_name(named, node), named) if named else []
 
 
 def called_return(call: Expression, function: FunctionType, owner: Any = None) -> Expression | None:
@@ -260,10 +267,16 @@ def executed_return(function: FunctionType, owner: Any = None) -> Expression | N
 
 def _returned(scope: Scope, syntax: FunctionNode) -> Expression | None:
     """Return the only expression that a function returns or yields in the branches that run."""
+    returned = _all_returned(scope, syntax)
+    return returned[0] if len(returned) == 1 else None
+
+
+def _all_returned(scope: Scope, syntax: FunctionNode) -> list[Expression]:
+    """Return the expressions that a function returns or yields in the branches that run."""
     if isinstance(syntax, ast.Lambda):
-        return Expression(scope, syntax.body)
+        return [Expression(scope, syntax.body)]
     values = [value for statement in _running_statements(scope, syntax.body) for value in _returned_values(statement)]
-    return Expression(scope, values[0]) if len(values) == 1 else None
+    return [Expression(scope, value) for value in values]
 
 
 def _running_statements(scope: Scope, body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -171,9 +171,8 @@ def find_meeting(line: SourceLine, names: Collection[str], others: Collection[st
     return lines.pop() if len(lines) == 1 else None
 
 
-def written_columns(line: SourceLine) -> set[str]:
-    """Return the columns of a table that a line sets, as in ``frame["age"] = …``."""
-    statement = covering_statement(line)
+def written_columns(statement: ast.stmt | None) -> set[str]:
+    """Return the columns of a table that a statement sets, as in ``frame["age"] = …``."""
     targets = assignment_targets(statement) if isinstance(statement, ast.Assign) else []
     keys = [getattr(target.slice, "value", None) for target in targets if isinstance(target, ast.Subscript)]
     return {key for key in keys if isinstance(key, str)}

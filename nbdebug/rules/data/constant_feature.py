@@ -11,6 +11,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.feature_values import FeatureValues, same_features
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.column_places import only_column_line
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.batch import is_mask
@@ -21,7 +22,7 @@ _MAX_CHANCE = 0.001
 _FIX = "varying = x_train.std(0) > 0\nx_train, x_val = x_train[:, varying], x_val[:, varying]"
 
 
-@rule("D112", "note", origin="inputs")
+@rule("D112", "note", origin="inputs", find_line=only_column_line)
 def constant_feature(
     setup: Setup, train_features: list[FeatureValues], val_features: list[FeatureValues] | NotChecked
 ) -> Iterator[Finding]:
@@ -87,7 +88,7 @@ def _finding(setup: Setup, features: FeatureValues, constant: list[int], alike: 
         if len(alike) == 1
         else f"# harmless unless it should vary; {' and '.join(alike)} have the same width: if one layer reads them, "
         "drop the same columns of all",
-        evidence={"features": constant, "values": row_values, "samples": len(features.part)},
+        evidence={"features": constant, "values": row_values, "samples": len(features.part)} | features.place,
         aspect="validation" if features.split == "val" else "",
     )
 

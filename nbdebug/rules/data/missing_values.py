@@ -19,9 +19,11 @@ from nbdebug.measurements.loss_places import counting_line, reduced_line
 from nbdebug.rule_engine.data_edits import fill_missing
 from nbdebug.rule_engine.expression_edits import select_operands
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.column_places import only_column_line
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.data_lines import origin_line, written_line
+from nbdebug.setup.filled_values import filling_line
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.scaling_lines import DEVIATIONS, RANGES, find_scaling
@@ -53,7 +55,16 @@ class _Sentinel:
         return max(self.low - self.value, self.value - self.high) > _DOMINATING_GAP * (self.high - self.low)
 
 
-@rule("D113", "warning", origin="inputs")
+def _filling_line(setup: Setup, finding: Finding) -> SourceLine | None:
+    """Return the line that fills inputs with the number that a finding names, or that makes its only column."""
+    evidence = finding.evidence
+    if "input" not in evidence:
+        return None
+    filled = filling_line(setup, evidence["input"], evidence["split"], evidence["values"])
+    return filled or only_column_line(setup, finding)
+
+
+@rule("D113", "warning", origin="inputs", find_line=_filling_line)
 def missing_values(
     setup: Setup,
     train_features: list[FeatureValues],
@@ -89,7 +100,8 @@ def missing_values(
     A number in a target does not count if the loss of the first batch has no gradient at any of its positions.
 
     In maps of targets, a value at 1% to half of the positions counts from a gap of 0.15 of the range of the others, if
-    the loss of the first batch has a gradient at more than a ``share`` of these positions.
+    the loss of the first batch has a gradient at more than a ``share`` of these positions. It does not count if it
+    occurs only in channels with one or two other values, such as the flags of objects beside their coordinates.
 
     ## How to fix
     Replace the number by NaN when the data are read, fill it with the median of the training split, and add a column
@@ -142,12 +154,17 @@ def _sentinel_line(
 ) -> SourceLine | None:
     """Return the line that writes some numbers or makes the data; for targets, the one of the loss that counts them."""
     if not features.is_target:
-        return written_line(setup, "inputs", features.split, values) or _scaling_line(setup, features, values)
+        return (
+            written_line(setup, "inputs", features.split, values)
+            or filling_line(setup, features.place.get("input", 0), features.split, values)
+            or _scaling_line(setup, features, values)
+        )
     counted = _counting_line(setup, values, first_pass) if features.split == "train" else None
     try:
         return (
             counted
             or written_line(setup, "targets", features.split, values)
+            or filling_line(setup, -1, features.split, values)
             or origin_line(setup, "targets", features.split)
         )
     except Exception:  # the data are the user's, and a finding is worth more than its line
@@ -286,6 +303,8 @@ def _finding(
             "counts": [item.count for item in sentinels],
             "other values": (worst.low, worst.high),
             "sample": sample,
+            "split": features.split,
+            **features.place,
         },
         explains=(*_CONSEQUENCES, *(_OF_DOMINANCE if any(item.dominates for item in sentinels) else ())),
         severity="note" if is_replaced else None,

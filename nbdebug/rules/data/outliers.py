@@ -12,13 +12,14 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.feature_values import FeatureValues, same_features
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.column_places import only_column_line
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 
 _TIMES_FARTHER = 3.0  # than any training value: heavy tails of a feature are in both splits
 
 
-@rule("D114", "note", origin="inputs")
+@rule("D114", "note", origin="inputs", find_line=only_column_line)
 def outliers(
     train_features: list[FeatureValues],
     val_features: list[FeatureValues] | NotChecked,
@@ -122,6 +123,7 @@ def _finding(features: FeatureValues, values: Tensor, distances: Tensor, rows: l
             "count": count,
             "samples read": len(values[row]),
             "limit": limit,
+            **features.place,
         },
         aspect="validation" if features.split == "val" else "",
     )

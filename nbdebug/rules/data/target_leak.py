@@ -20,7 +20,7 @@ from nbdebug.measurements.target_copies import later_targets, linear_copies, ren
 from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.rule_engine.data_edits import find_data_edits, hide_feature
 from nbdebug.rule_engine.rule_registry import rule
-from nbdebug.rules.encoded_targets import encoding_finding
+from nbdebug.rules.encoded_targets import encoding_finding, revealing_column_line
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import target_column_line, window_line
@@ -41,7 +41,7 @@ _SHORTER_WINDOW = "End each window before its target, or select a later target, 
 _MAX_COPIED_SHARE = 0.25  # of the features; more is a reconstruction, or a sequence that predicts its next steps
 
 
-@rule("D115", "error", origin="inputs")
+@rule("D115", "error", origin="inputs", find_line=revealing_column_line)
 def target_leak(
     setup: Setup,
     tables: dict[str, SplitTable] | NotChecked,
@@ -402,7 +402,8 @@ def _finding(setup: Setup, part: Tensor, input_index: int, column: int, freedom:
         fix=describe_edits(edits) or sentence,
         edits=edits,
         setup_fix=hide_feature(part, column) if input_index == 0 else "",
-        evidence={"input": input_index, "column": column, "samples": len(part)},
+        evidence={"input": input_index, "column": column, "samples": len(part)}
+        | ({"columns": part.shape[1]} if is_table else {}),
         explains=("T611", "D105", "L208"),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import copying_line, known_origin_line, unpacked_pair_line
+from nbdebug.setup.paired_returns import find_copying_return
 from nbdebug.setup.sample_functions import alias_line
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
@@ -85,8 +87,11 @@ def targets_not_shifted(
     if line is None and is_unshifted:
         line = copying_line(setup) or alias_line(setup) or unpacked_pair_line(setup)
     position = list(eval_outputs.inputs).index(next_token_offset.input_name)
+    copying = find_copying_return(setup, position) if line is None and is_unshifted else None
+    line = copying.line if copying else line
+    related = get_related_lines((copying.call if copying else None, "the function that pairs them is called here"))
     if isinstance(decoder_input, DecoderInput) and total == 0:
-        yield _decoder_finding(setup, decoder_input, next_token_offset, line)
+        yield replace(_decoder_finding(setup, decoder_input, next_token_offset, line), related=related)
         return
     edits = shift_targets(setup, position) if is_unshifted else ()
     shifts_twice = next_token_offset.data_offset > 0 and next_token_offset.loss_offset > 0
@@ -109,7 +114,7 @@ def targets_not_shifted(
             "input": next_token_offset.input_name,
         },
         setup_fix=_setup_fix(next_token_offset, position),
-        related=get_related_lines((data_line, "the data shift the targets here")),
+        related=get_related_lines((data_line, "the data shift the targets here")) or related,
         explains=("E703", "T606", "T607", "T611"),
         assumes=(argument_unchanged(position),),
     )

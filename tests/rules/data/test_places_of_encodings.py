@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.rules.rule_findings import rule_faults
+from nbdebug.debugger import Debugger
+from tests.rules.rule_findings import own_findings, rule_faults
 from tests.source.source_modules import run_program
 
 HEADER = """\
@@ -54,6 +55,25 @@ PROGRAMS = {
     "x = torch.tensor(frame.drop(columns=['bought', 'shop']).values).float()\n"
     "y = torch.tensor(frame['bought'].values).float()\n",
 }
+PROGRAMS |= {
+    "a column of a table that is scaled": "def encode(known):\n"
+    "    code = known.groupby('shop').bought.transform('mean')  # here\n"
+    "    return known.assign(shop=code)\n"
+    "def tensors(frame, center, spread):\n    x = (frame.drop(columns='bought') - center) / spread\n"
+    "    return torch.tensor(x.to_numpy()).float(), torch.tensor(frame.bought.to_numpy()).float()\n"
+    "coded = encode(frame)\ncolumns = coded.drop(columns='bought')\n"
+    "x, y = tensors(coded, columns.mean(), columns.std())\n",
+    "one of two ways, of a scaled target": "frame['bought'] = frame.bought / frame.bought.std()\n"
+    "def level(table, source):\n    return table.shop.map(source.groupby('shop').bought.mean())\n"
+    "def level_of_training(table, folds):\n    if folds is None:\n"
+    "        means = table.groupby('shop').bought.mean()  # here\n        return table.shop.map(means)\n"
+    "    out = pd.Series(0.0, index=table.index)\n    for rest, part in folds:\n"
+    "        out.iloc[part] = level(table.iloc[part], table.iloc[rest]).to_numpy()\n    return out\n"
+    "def tensors(table, column):\n    x = np.column_stack([table[['a', 'b']].to_numpy(), column.to_numpy()])\n"
+    "    return torch.tensor(x).float(), torch.tensor(table.bought.to_numpy()).float()\n"
+    "def build(folds):\n    return tensors(frame, level_of_training(frame, folds))\n"
+    "options = {'folds': None}\nx, y = build(options['folds'])\n",
+}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -70,3 +90,26 @@ def test_mean_of_the_targets_states_its_correlations_in_both_splits(tmp_path: Pa
     column, target = variables["x"][:, 3].numpy(), variables["y"].numpy()
     train, val = (np.corrcoef(column[part], target[part])[0, 1] for part in (slice(450), slice(450, None)))
     assert f"Its correlation with the target is {train:.2f} in training and {val:.2f} in validation." in finding.message
+
+
+LOOP = """
+loader, val_loader = DataLoader(train, 30), DataLoader(val, 30)
+model, loss_fn = nn.Linear(x.shape[1], 1), nn.BCEWithLogitsLoss()
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+def fit():
+    for inputs, wanted in loader:
+        optimizer.zero_grad()
+        loss_fn(model(inputs), wanted).backward()
+        optimizer.step()
+"""
+
+
+def test_mean_of_the_targets_is_placed_when_the_run_tells_the_file(tmp_path: Path) -> None:
+    program = HEADER.replace("from nbdebug.setup import Setup\n", "") + PROGRAMS["a column of the table"]
+    variables = run_program(tmp_path / "program.py", program + FOOTER.partition("setup =")[0] + LOOP)
+    debugger = Debugger(*(variables[name] for name in ("model", "loader", "val_loader")), loss_fn=variables["loss_fn"])
+    assert not [finding.where.line for finding in debugger.checkup(select=["D115"]) if finding.where.line]
+    with debugger.watch():
+        variables["fit"]()
+    (finding,) = own_findings(debugger, "D115")
+    assert "# here" in (finding.where.source or ""), finding.where

@@ -110,6 +110,24 @@ PROGRAMS |= {
         model="nn.Linear(6, 3)",
     ),
 }
+CHOSEN = (
+    "from torch.utils.data import TensorDataset\ndef pair(rows, mode):\n"
+    "    if mode:\n        {other}\n    {own}  # here\n"
+    "def build(mode):\n    given, wanted = pair(tokens, mode)\n"
+    "    return DataLoader(TensorDataset(given{cut}, wanted{cut}), 16)\n"
+    "options = {{'mode': 0}}\nloader = build(options['mode'])\n"
+    "setup = Setup(Language(), loader, loss_fn=nn.CrossEntropyLoss())\n"
+)
+_SHIFTED = "return rows[:, :-1], rows[:, 1:]"
+PROGRAMS |= {
+    "D126 of the return that copies": CHOSEN.format(other=_SHIFTED, own="return rows[:, 1:], rows[:, 1:]", cut=""),
+    "D126 of the return that copies selected rows": CHOSEN.format(
+        other=_SHIFTED, own="return rows[:, :-1], rows[:, :-1].clone()", cut="[:160]"
+    ),
+    "D126 of the return of one variable": CHOSEN.format(
+        other=_SHIFTED, own="parts = rows[:, 1:]; return parts, parts", cut=""
+    ),
+}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -130,3 +148,16 @@ HEALTHY = {
 def test_right_values_of_such_functions_are_not_reported(code: str, tmp_path: Path) -> None:
     variables = run_program(tmp_path / "program.py", HEADER + HEALTHY[code])
     assert rule_findings(variables["setup"], code) == []
+
+
+def test_copying_return_is_related_to_the_call_of_its_function(tmp_path: Path) -> None:
+    variables = run_program(tmp_path / "program.py", HEADER + PROGRAMS["D126 of the return that copies"])
+    (finding,) = rule_findings(variables["setup"], "D126")
+    assert ["given, wanted = pair(tokens, mode)" in (line.where.source or "") for line in finding.related] == [True]
+
+
+def test_two_returns_that_may_copy_leave_the_call(tmp_path: Path) -> None:
+    program = CHOSEN.format(other="return rows[:, 1:], rows[:, 1:]", own="return rows[:, 2:], rows[:, 2:]", cut="")
+    variables = run_program(tmp_path / "program.py", HEADER + program)
+    (finding,) = rule_findings(variables["setup"], "D126")
+    assert "given, wanted = pair(tokens, mode)" in (finding.where.source or "")

@@ -82,3 +82,47 @@ def test_holes_that_the_loss_leaves_out_are_quiet(loss_fn: Callable[..., Tensor]
 )
 def test_maps_without_holes_are_quiet(target: Tensor) -> None:
     assert codes(target, F.mse_loss) == []
+
+
+IS_OBJECT = torch.rand(32, 1, 8, 8, generator=G) < 0.1
+OFFSETS = (torch.rand(32, 3, 8, 8, generator=G) - 0.5) * IS_OBJECT
+BOXES = torch.cat([IS_OBJECT.float(), OFFSETS], 1)
+CHANNELS = {
+    "flags before offsets": BOXES,
+    "flags after offsets": BOXES.flip(1),
+    "flags of 0 and 5 before heights": torch.cat([5.0 * IS_OBJECT, OFFSETS], 1),
+    "flags of two signs": torch.cat([2.0 * IS_OBJECT - 3.0 * IS_OBJECT.flip(0) * ~IS_OBJECT, OFFSETS], 1),
+    "two flags": torch.cat([BOXES, IS_OBJECT.flip(0).float()], 1),
+}
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("is_last", [False, True])
+def test_flags_in_a_channel_of_their_own_are_no_holes(name: str, *, is_last: bool) -> None:
+    target = CHANNELS[name]
+    model: nn.Module = nn.Conv2d(1, target.shape[1], 3, padding=1)
+    if is_last:
+        model, target = nn.Sequential(model, nn.Flatten(2), Transposition()), target.flatten(2).transpose(1, 2)
+    assert rule_faults(minimal_setup(model, SHADES, target, F.mse_loss), "D113") == []
+
+
+class Transposition(nn.Module):
+    """An exchange of the last two axes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2)
+
+
+HOLES_IN_CHANNELS = {
+    "beside flags": torch.cat([IS_OBJECT.float(), DEPTHS.masked_fill(IS_HOLE, -9.0)], 1),
+    "in both channels": torch.cat([DEPTHS, DEPTHS.flip(1) + 2], 1).masked_fill(IS_HOLE, 0.0),
+    "in the first rows": DEPTHS * (torch.arange(8)[:, None] > 0),
+}
+
+
+@pytest.mark.parametrize("name", HOLES_IN_CHANNELS)
+def test_holes_in_a_channel_of_measurements_are_reported(name: str) -> None:
+    target = HOLES_IN_CHANNELS[name]
+    model = nn.Conv2d(1, target.shape[1], 3, padding=1)
+    messages = [item.message for item in rule_faults(minimal_setup(model, SHADES, target, F.mse_loss), "D113")]
+    assert any("of the target values are" in message for message in messages), messages
