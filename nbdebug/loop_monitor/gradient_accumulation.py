@@ -6,11 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 
 import torch
 from torch import Tensor, nn
 
 from nbdebug.hooks.training_events import ClippingCall
+from nbdebug.loop_monitor.event_stacks import StackCounter, user_stack
 from nbdebug.loop_monitor.loss_weights import LossWeights
 from nbdebug.loop_monitor.schedules import ThinnedStream
 from nbdebug.loop_monitor.write_trace import is_plain_tensor
@@ -245,6 +247,7 @@ class DoubleUpdateCounter:
         self.steps = self.repeated = 0
         self.shared_parameters: set[int] = set()
         self.stepped_since_backward: list[TrackedOptimizer] = []
+        self.stacks = StackCounter()
         self.current_steps: list[TrackedOptimizer] = []
         self.parameter_ids: dict[int, frozenset[int]] = {}
 
@@ -265,8 +268,8 @@ class DoubleUpdateCounter:
         """Record the start of a step."""
         self.current_steps.append(tracked)
 
-    def on_step_end(self, tracked: TrackedOptimizer) -> None:
-        """Record the end of a step."""
+    def on_step_end(self, tracked: TrackedOptimizer, frame: FrameType | None = None) -> None:
+        """Record the end of a step, which was called on a frame."""
         if tracked in self.current_steps:
             self.current_steps.remove(tracked)
         if self.current_steps or len(self.parameter_ids) < 2:
@@ -276,6 +279,8 @@ class DoubleUpdateCounter:
             self.parameter_ids[id(other)] for other in self.stepped_since_backward if other is not tracked
         )
         self.repeated += bool(shared)
+        if shared:
+            self.stacks.add("repeated step", user_stack(frame))
         self.shared_parameters |= shared
         self.stepped_since_backward.append(tracked)
 
@@ -321,10 +326,15 @@ class ClippingMonitor:
         self.calls_without_parameters = 0
         self.norms: ThinnedStream[tuple[Tensor, float]] = ThinnedStream()
         self.last_tracked: TrackedOptimizer | None = None
+        self.stacks = StackCounter()
 
-    def record_call(self, clip: ClippingCall, tracked: TrackedOptimizer | None) -> None:
-        """Record a call; ``tracked`` is the optimizer that holds the clipped parameters, None if it is unknown."""
+    def record_call(
+        self, clip: ClippingCall, tracked: TrackedOptimizer | None, frame: FrameType | None = None
+    ) -> None:
+        """Record a call on a frame; ``tracked`` is the optimizer of the clipped parameters, None if it is unknown."""
         self.calls_without_parameters += not clip.parameters
+        if not clip.parameters or (tracked is not None and not tracked.interval.has_backward):
+            self.stacks.add("misplaced clip", user_stack(frame))
         if tracked is None:
             return
         self.calls += 1
@@ -333,7 +343,9 @@ class ClippingMonitor:
         is_missed = tracked.steps > 0 and not tracked.was_clipped and math.isfinite(clip.limit)
         self.missed_calls += is_missed and not interval.has_backward
         self.checked_calls += interval.passes > 0
-        self.scaled_calls += interval.scaled_passes > 0 and not interval.unscaled
+        if interval.scaled_passes > 0 and not interval.unscaled:
+            self.scaled_calls += 1
+            self.stacks.add("scaled clip", user_stack(frame))
         interval.clip, interval.is_clipped = clip, interval.is_clipped or interval.has_backward
         if clip.norm is not None and interval.has_backward:
             self.norms.add((clip.norm, clip.limit))
