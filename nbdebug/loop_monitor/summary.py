@@ -91,8 +91,8 @@ class LoopSummary:
     optimizer changes a weight) and "gradient" (where the loop changes a gradient). ``stacks`` are the user's stacks at
     the first of them. The most frequent stack is that of an event that is a fault: "clearing before batch", "clearing
     before step" and "clearing between passes" of gradients that no step had used, "misplaced clip", "scaled clip", and
-    "repeated step" with the same gradients. ``skipping_branch`` is the branch around a step of an optimizer that the first backward pass
-    is not in; ``skipping_condition`` is the line that computes its condition.
+    "repeated step" with the same gradients. ``skipping_branch`` is the branch around a step of an optimizer that the
+    first backward pass is not in; ``skipping_condition`` is the line that computes its condition.
     ``rounded_updates`` holds the samples of low-precision weights, by parameter.
     """
 
