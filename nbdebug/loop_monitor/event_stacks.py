@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from types import FrameType, FunctionType
@@ -15,12 +16,49 @@ from nbdebug.source.references import frame_variables, user_frames
 from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_loops, enclosing_scope, scope_nodes
 
 _LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
+_MAX_STACKS = 64  # different ones of an event that are counted
 Stack = tuple[SourceLine, ...]  # the innermost line first
 
 
 def user_stack(frame: FrameType | None) -> Stack:
     """Return the user's lines on the stack that ends in ``frame``."""
     return tuple(map(get_running_line, user_frames(frame)))
+
+
+class StackCounter:
+    """Counts the user's stacks of events that come from several calls, only some of which are at fault."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, Counter[Stack]] = {}
+
+    def add(self, event: str, stack: Stack) -> None:
+        """Count a stack of an event, unless it is unknown or there are too many."""
+        counts = self.counts.setdefault(event, Counter())
+        if stack and (stack in counts or len(counts) < _MAX_STACKS):
+            counts[stack] += 1
+
+    def most_frequent(self) -> dict[str, Stack]:
+        """Return the most frequent stack of each event; of equally frequent ones, the first."""
+        return {event: counts.most_common(1)[0][0] for event, counts in self.counts.items() if counts}
+
+
+class ClearingCalls:
+    """Counts the calls that cleared gradients which no step had used, by the event that follows.
+
+    The events are "clearing before batch", "clearing before step" and "clearing between passes".
+    """
+
+    def __init__(self) -> None:
+        self.stacks, self.pending = StackCounter(), Stack()
+
+    def on_cleared(self, frame: FrameType | None) -> None:
+        """Record that gradients were cleared by a call on a frame; None if it is unknown."""
+        self.pending = user_stack(frame) if frame is not None else ()
+
+    def on_next(self, event: str) -> None:
+        """Record the event that follows the latest of these calls."""
+        self.stacks.add(event, self.pending)
+        self.pending = ()
 
 
 def _find_loop_line(stack: Stack) -> SourceLine | None:

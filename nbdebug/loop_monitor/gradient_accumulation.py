@@ -6,19 +6,24 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 
 import torch
 from torch import Tensor, nn
 
 from nbdebug.hooks.training_events import ClippingCall
+from nbdebug.loop_monitor.event_stacks import StackCounter, user_stack
 from nbdebug.loop_monitor.loss_weights import LossWeights
 from nbdebug.loop_monitor.schedules import ThinnedStream
 from nbdebug.loop_monitor.write_trace import is_plain_tensor
+from nbdebug.setup import Setup
 from nbdebug.setup.setup import optimized_parameters
+from nbdebug.setup.source_lines import creation_line
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.sampling import has_nonzero_value, tensor_norms
 
 _MAX_MOMENTUM = 0.999
+_MIN_REPEATED_STEPS = 3  # before the lines that create the optimizers are searched
 
 
 @torch.no_grad()
@@ -231,20 +236,29 @@ def repeated_parameters(tracked_optimizers: Iterable[TrackedOptimizer]) -> froze
 
 @dataclass(frozen=True)
 class DoubleUpdates:
-    """All ``steps``, those (``repeated``) that updated parameters again from one gradient, and the parameters' ids."""
+    """All ``steps``, those (``repeated``) that updated parameters again from one gradient, and the parameters' ids.
+
+    ``optimizers`` are the two that first did so, in the order of their steps, and ``creations`` the lines that create
+    them.
+    """
 
     steps: int = 0
     repeated: int = 0
     shared_parameters: frozenset[int] = frozenset()
+    optimizers: tuple[torch.optim.Optimizer, ...] = ()
+    creations: tuple[SourceLine | None, ...] = ()
 
 
 class DoubleUpdateCounter:
     """Counts the steps. A step inside another belongs to an optimizer that wraps another one, and counts once."""
 
-    def __init__(self) -> None:
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
         self.steps = self.repeated = 0
         self.shared_parameters: set[int] = set()
         self.stepped_since_backward: list[TrackedOptimizer] = []
+        self.stacks, self.optimizers = StackCounter(), tuple[torch.optim.Optimizer, ...]()
+        self.creations: tuple[SourceLine | None, ...] = ()
         self.current_steps: list[TrackedOptimizer] = []
         self.parameter_ids: dict[int, frozenset[int]] = {}
 
@@ -265,23 +279,28 @@ class DoubleUpdateCounter:
         """Record the start of a step."""
         self.current_steps.append(tracked)
 
-    def on_step_end(self, tracked: TrackedOptimizer) -> None:
-        """Record the end of a step."""
+    def on_step_end(self, tracked: TrackedOptimizer, frame: FrameType | None = None) -> None:
+        """Record the end of a step, which was called on a frame."""
         if tracked in self.current_steps:
             self.current_steps.remove(tracked)
         if self.current_steps or len(self.parameter_ids) < 2:
             return
         self.steps += 1
-        shared = self.parameter_ids[id(tracked)] & _union(
-            self.parameter_ids[id(other)] for other in self.stepped_since_backward if other is not tracked
-        )
-        self.repeated += bool(shared)
-        self.shared_parameters |= shared
+        own, others = self.parameter_ids[id(tracked)], [o for o in self.stepped_since_backward if o is not tracked]
+        sharing = [other for other in others if own & self.parameter_ids[id(other)]]
+        if sharing:
+            self.repeated += 1
+            self.stacks.add("repeated step", user_stack(frame))
+            self.optimizers = self.optimizers or (sharing[0].optimizer, tracked.optimizer)
+            if self.repeated == _MIN_REPEATED_STEPS:  # while variables of the user's functions hold them
+                self.creations = tuple(creation_line(self.setup, optimizer) for optimizer in self.optimizers)
+        self.shared_parameters |= own & _union(self.parameter_ids[id(other)] for other in sharing)
         self.stepped_since_backward.append(tracked)
 
     def summary(self) -> DoubleUpdates:
         """Return all counts."""
-        return DoubleUpdates(self.steps, self.repeated, frozenset(self.shared_parameters))
+        shared = frozenset(self.shared_parameters)
+        return DoubleUpdates(self.steps, self.repeated, shared, self.optimizers, self.creations)
 
 
 def _union(sets: Iterable[frozenset[int]]) -> frozenset[int]:
@@ -321,10 +340,13 @@ class ClippingMonitor:
         self.calls_without_parameters = 0
         self.norms: ThinnedStream[tuple[Tensor, float]] = ThinnedStream()
         self.last_tracked: TrackedOptimizer | None = None
+        self.stacks = StackCounter()
 
-    def record_call(self, clip: ClippingCall, tracked: TrackedOptimizer | None) -> None:
-        """Record a call; ``tracked`` is the optimizer that holds the clipped parameters, None if it is unknown."""
+    def record_call(self, clip: ClippingCall, tracked: TrackedOptimizer | None, frame: FrameType | None = None) -> None:
+        """Record a call on a frame; ``tracked`` is the optimizer of the clipped parameters, None if it is unknown."""
         self.calls_without_parameters += not clip.parameters
+        if not clip.parameters or (tracked is not None and not tracked.interval.has_backward):
+            self.stacks.add("misplaced clip", user_stack(frame))
         if tracked is None:
             return
         self.calls += 1
@@ -333,7 +355,9 @@ class ClippingMonitor:
         is_missed = tracked.steps > 0 and not tracked.was_clipped and math.isfinite(clip.limit)
         self.missed_calls += is_missed and not interval.has_backward
         self.checked_calls += interval.passes > 0
-        self.scaled_calls += interval.scaled_passes > 0 and not interval.unscaled
+        if interval.scaled_passes > 0 and not interval.unscaled:
+            self.scaled_calls += 1
+            self.stacks.add("scaled clip", user_stack(frame))
         interval.clip, interval.is_clipped = clip, interval.is_clipped or interval.has_backward
         if clip.norm is not None and interval.has_backward:
             self.norms.add((clip.norm, clip.limit))

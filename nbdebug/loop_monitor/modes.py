@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import compress
 from math import inf
+from types import FrameType
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from nbdebug.hooks.device_syncs import SyncCall
 from nbdebug.hooks.training_events import is_iterator_of
 from nbdebug.loop_monitor.dropout_rates import DropoutRateMonitor, LostRate
 from nbdebug.loop_monitor.empty_epochs import EmptyEpochMonitor
-from nbdebug.loop_monitor.event_stacks import get_deciding_line
+from nbdebug.loop_monitor.event_stacks import ClearingCalls, get_deciding_line
 from nbdebug.loop_monitor.repeated_passes import RepeatedPassCounter
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.setup import Setup
@@ -224,9 +225,12 @@ class BatchUseCounter:
     backward passes for one step on one batch, as in adversarial training, do not count, and neither do the gradients
     that another network's loss leaves after the step. Of the ``summing_steps``, which used several batches, the
     ``incomplete_steps`` came after batches that were discarded since the previous step.
+
+    ``clearings`` counts the calls that cleared gradients before a step, by what came next.
     """
 
     def __init__(self) -> None:
+        self.clearings = ClearingCalls()
         self.batch = self.backward_batch = 0  # numbers of the latest training batch, and of that of the latest backward
         self.cleared_batch: int | None = None
         self.stepped_batch, self.steps_before_batch = -1, inf  # no batch has been drawn
@@ -246,14 +250,16 @@ class BatchUseCounter:
 
     def on_backward_end(self, split: str) -> None:
         """Record a backward pass by the split of the latest batch."""
+        self.clearings.on_next("clearing between passes")
         if split == "train":
             self.batches_with_backward += self.backward_batch != self.batch
             self.summed += self.backward_batch != self.batch
             self.backward_batch, self.has_gradients = self.batch, self.batch != self.stepped_batch
 
-    def on_gradients_cleared(self) -> None:
-        """Record that gradients were cleared."""
+    def on_gradients_cleared(self, frame: FrameType | None = None) -> None:
+        """Record that gradients were cleared, by a call on a frame, if it is known."""
         if self.has_gradients:
+            self.clearings.on_cleared(frame)
             self.cleared_batch, self.has_gradients = self.backward_batch, False
             self.cleared_batches, self.summed = max(self.summed, 1), 0
             self._count_discarded()
@@ -263,9 +269,11 @@ class BatchUseCounter:
             self.discarded_batches += self.cleared_batches
             self.discarded_in_step += self.cleared_batches
             self.cleared_batch = None
+            self.clearings.on_next("clearing before batch")
 
     def on_step_end(self) -> None:
         """Record a step."""
+        self.clearings.on_next("clearing before step")
         self.stepped_batch = self.batch
         self.summing_steps += self.summed > 1
         self.incomplete_steps += self.summed > 1 and self.discarded_in_step > 0
@@ -273,6 +281,7 @@ class BatchUseCounter:
 
     def reset(self) -> None:
         """Forget the batches since the previous step."""
+        self.clearings.pending = ()
         self.cleared_batch, self.has_gradients = None, False
         self.summed = self.discarded_in_step = 0
 

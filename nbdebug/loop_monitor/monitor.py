@@ -351,7 +351,7 @@ class LoopMonitor(OptimizerTracking):
     def on_gradients_cleared(self, owner: Any) -> None:
         """Record that the gradients of an optimizer or a module were cleared."""
         self.record_line("zero_grad")
-        self.attempt(self.batch_use_counter.on_gradients_cleared)
+        self.attempt(self.batch_use_counter.on_gradients_cleared, sys._getframe(1))
         cleared = [owner] if id(owner) in self.tracked_optimizers else unwrap_optimizer(owner)
         for tracked in self.tracked_optimizers.values():
             if any(tracked.optimizer is optimizer for optimizer in cleared) or (
@@ -365,7 +365,7 @@ class LoopMonitor(OptimizerTracking):
         optimizer = next(
             (tracked for p in clip.parameters if (tracked := self.optimizer_by_parameter.get(id(p)))), None
         )
-        self.attempt(self.clipping_monitor.record_call, clip, optimizer)
+        self.attempt(self.clipping_monitor.record_call, clip, optimizer, sys._getframe(1))
 
     def on_grad_scaler(self, event: GradScalerCall) -> None:
         """Record a GradScaler call."""
@@ -411,7 +411,7 @@ class LoopMonitor(OptimizerTracking):
             return self.count_untracked_step(tracked)
         tracked.on_step_end()
         self.attempt(self.restored_weights.replaced.on_step_end)
-        self.attempt(self.double_update_counter.on_step_end, tracked)
+        self.attempt(self.double_update_counter.on_step_end, tracked, sys._getframe(1))
         self.tracked_steps += 1
         self.attempt(self.step_groups.on_step_end, optimizer)
         self.attempt(self.leaf_monitor.on_step_end)

@@ -1,4 +1,4 @@
-"""The line that binds a second name to a network: the two are loaded into each other as if one were a copy."""
+"""The line that binds a second name to a network, or copies it without its parameters, as if that were a copy."""
 
 from __future__ import annotations
 
@@ -7,33 +7,101 @@ from types import FrameType
 
 from torch import nn
 
-from nbdebug.source.assignments import certain_line, covering_statement, find_assignments, last_assignment
+from nbdebug.source.assignments import (
+    certain_line,
+    covering_statement,
+    find_assignments,
+    function_by_name,
+    last_assignment,
+    returned_value,
+)
+from nbdebug.source.creation import find_received_call
 from nbdebug.source.location import SourceLine, get_running_line, is_library_code
-from nbdebug.source.references import frame_variables, user_frames
-from nbdebug.source.search import call_name, enclosing_scope
+from nbdebug.source.references import frame_variables, user_files, user_frames
+from nbdebug.source.search import call_name, enclosing_scope, file_nodes, search_files, syntax_tree
 
 _MAX_CALLERS = 4  # functions that pass a network on
 _MISSING = object()
 
 
-def find_network_alias(frame: FrameType | None) -> SourceLine | None:
+def find_network_alias(frame: FrameType | None, loaded: nn.Module | None = None) -> SourceLine | None:
     """Return the line that binds a second name to a network if the running line loads its state into itself.
 
     If that network is created where it is bound, the one whose state is loaded may be the second name. Follows
-    attributes into the class of their object, and parameters into the caller.
+    attributes into the class of their object, parameters into the caller, and calls into a function of the user that
+    returns its argument. If the ``loaded`` network is another object with the same parameters, return the line that
+    copied the network without them, as ``copy.copy()`` does.
     """
     frames = [*user_frames(frame)][: _MAX_CALLERS + 1]
     statement = covering_statement(get_running_line(frames[0])) if frames else None
     loads = [node for node in ast.walk(statement) if call_name(node) == "load_state_dict"] if statement else []
     load = loads[0] if len(loads) == 1 else None
-    if not isinstance(load, ast.Call) or not load.args or call_name(load.args[0]) != "state_dict":
+    if not isinstance(load, ast.Call) or not load.args:
+        return None
+    if copying := _find_copying_line(load, loaded, frames):
+        return copying
+    if call_name(load.args[0]) != "state_dict":
         return None
     functions = [getattr(call, "func", None) for call in (load, load.args[0])]
     owners = [function.value for function in functions if isinstance(function, ast.Attribute)]
     if len({ast.unparse(owner) for owner in owners}) < 2:
         return None
-    lines = (_binding_line(owner, frames) for owner in owners)
-    return next((line for line in lines if line is not None and _binds_other_network(line)), None)
+    lines = [line for owner in owners if (line := _binding_line(owner, frames)) is not None]
+    binding = next(filter(_binds_other_network, lines), None)
+    returned = filter(None, map(_returned_argument_line, lines))
+    return binding or next(returned, None) or _received_line(loaded, owners[0], frame)
+
+
+def _find_copying_line(load: ast.Call, loaded: nn.Module | None, frames: list[FrameType]) -> SourceLine | None:
+    """Return the line that makes the loaded network of the parts of the one whose state a line loads.
+
+    None if that is the same network, or unknown.
+    """
+    state = load.args[0]
+    if isinstance(state, ast.Name) and (line := last_assignment(get_running_line(frames[0]), state.id)):
+        state = getattr(covering_statement(line), "value", state)
+    function = getattr(state, "func", None) if call_name(state) == "state_dict" else None
+    source = _value_of(function.value, frames[0]) if isinstance(function, ast.Attribute) else None
+    if loaded is None or not isinstance(source, nn.Module) or source is loaded:
+        return None
+    copying = find_received_call(loaded, search_files(user_files(frames[0])), frames[0], _shares_parameters)
+    return copying.line if copying else None
+
+
+def _shares_parameters(call: ast.Call) -> bool:
+    """Check whether a call makes another module of the parts of one: ``copy.copy(net)``, ``nn.Sequential(*net)``."""
+    is_sequential = call_name(call) == "Sequential" and any(isinstance(part, ast.Starred) for part in call.args)
+    return is_sequential or (call_name(call) == "copy" and len(call.args) == 1 and not call.keywords)
+
+
+def _returned_argument_line(line: SourceLine) -> SourceLine | None:
+    """Return the line at which the function that an assignment calls returns its argument as it is."""
+    value = getattr(covering_statement(line), "value", None)
+    name = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
+    function = function_by_name(line.file, name)
+    return _returned_parameter(line.file, function) if function else None
+
+
+def _returned_parameter(file: str, function: ast.FunctionDef) -> SourceLine | None:
+    """Return the line at which a function returns one of its parameters, which nothing has assigned."""
+    returned = returned_value(function)
+    parameters = {item.arg for item in (*function.args.posonlyargs, *function.args.args)}
+    if not isinstance(returned, ast.Name) or returned.id not in parameters:
+        return None
+    line = SourceLine(file, returned.lineno, function.name)
+    return line if last_assignment(line, returned.id) is None else None
+
+
+def _received_line(network: nn.Module | None, owner: ast.expr, frame: FrameType | None) -> SourceLine | None:
+    """Return the line at which a function of the user returned its argument to be stored under the name of an owner."""
+    files, name = search_files(user_files(frame)), getattr(owner, "attr", getattr(owner, "id", ""))
+    nodes = [(file, node) for file in files if (tree := syntax_tree(file)) for node in file_nodes(tree)]
+    functions = [(file, node) for file, node in nodes if isinstance(node, ast.FunctionDef)]
+    lines = {node.name: line for file, node in functions if (line := _returned_parameter(file, node))}
+    if network is None or not lines:
+        return None
+    received = find_received_call(network, files, frame, lambda call: getattr(call.func, "id", "") in lines)
+    return lines[call_name(received.call)] if received and name in received.names else None
 
 
 def _binding_line(expression: ast.expr, frames: list[FrameType]) -> SourceLine | None:

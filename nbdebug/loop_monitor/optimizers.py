@@ -25,7 +25,7 @@ class OptimizerTracking:
     """
 
     def __init__(self, setup: Setup) -> None:
-        self.setup, self.model, self.double_update_counter = setup, setup.eager_model, DoubleUpdateCounter()
+        self.setup, self.model, self.double_update_counter = setup, setup.eager_model, DoubleUpdateCounter(setup)
         self.own_parameter_shapes = {id(p): tuple(p.shape) for p in self.model.parameters()}
         self.first_optimizer: torch.optim.Optimizer | None = None
         self.tracked_optimizers: dict[int, TrackedOptimizer] = {}

@@ -89,8 +89,10 @@ class LoopSummary:
     "root" (its last change), "received root" (the same, if the function of the backward pass only receives it),
     "zero_grad", "clip", "optimizer" (its step), "scale", "unscale", "step" of a GradScaler, "update" (where an own
     optimizer changes a weight) and "gradient" (where the loop changes a gradient). ``stacks`` are the user's stacks at
-    the first of them, and ``skipping_branch`` is the branch around a step of an optimizer that the first backward pass
-    is not in; ``skipping_condition`` is the line that computes its condition.
+    the first of them. The most frequent stack is that of an event that is a fault: "clearing before batch", "clearing
+    before step" and "clearing between passes" of gradients that no step had used, "misplaced clip", "scaled clip", and
+    "repeated step" with the same gradients. ``skipping_branch`` is the branch around a step of an optimizer that the
+    first backward pass is not in; ``skipping_condition`` is the line that computes its condition.
     ``rounded_updates`` holds the samples of low-precision weights, by parameter.
     """
 
@@ -196,6 +198,8 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
     steps = sum(tracked.steps for tracked in monitor.tracked_optimizers.values())
     has_one_optimizer = len(monitor.tracked_optimizers) == 1 and not monitor.unrelated_optimizers
     rates = get_rate_history(relative_rates, monitor.step_groups.steps, monitor.step_groups.epoch_starts)
+    stacks = {**monitor.stacks, **_frequent_stacks(monitor)}
+    lines = {**monitor.lines, **{event: stack[0] for event, stack in stacks.items() if stack}}
     return LoopSummary(
         steps=steps,
         twin_steps=monitor.twin_steps,
@@ -229,10 +233,10 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         if rates.is_constant
         else 0,
         rates=rates,
-        stacks=dict(monitor.stacks),
+        stacks=stacks,
         skipping_branch=None if monitor.tracked_steps else monitor.optimizer_names.skipping_branch(),
         skipping_condition=None if monitor.tracked_steps else monitor.optimizer_names.skipping_condition(),
-        lines={**monitor.lines, **monitor.root_variables.lines(), **monitor.traced_lines()},
+        lines={**lines, **monitor.root_variables.lines(), **monitor.traced_lines()},
         clipping=monitor.clipping_monitor.summary(),
         gradient_changes=monitor.gradient_changes.summary(),
         grad_scaler=monitor.grad_scaler_monitor.summary(),
@@ -291,6 +295,16 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         ),
         rounded_updates={name: tuple(samples) for name, samples in monitor.rounded_updates.samples.items()},
     )
+
+
+def _frequent_stacks(monitor: LoopMonitor) -> dict[str, Stack]:
+    """Return the most frequent stacks of events that are faulty only at some calls."""
+    counted = (
+        monitor.batch_use_counter.clearings.stacks,
+        monitor.clipping_monitor.stacks,
+        monitor.double_update_counter.stacks,
+    )
+    return {event: stack for counter in counted for event, stack in counter.most_frequent().items()}
 
 
 def _names_of_parameters(monitor: LoopMonitor, parameters: Sequence[Tensor]) -> frozenset[str]:

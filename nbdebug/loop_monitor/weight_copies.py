@@ -49,9 +49,9 @@ class StateDictLoads:
     """Counts of state dicts loaded into the model or a part of it; ``live_tensor_loads`` of them held the live tensors.
 
     ``first_parameter`` is the first such parameter. ``line`` is where the state dict was stored; the loading line if
-    that is ambiguous. ``alias_line`` binds a second name to the network, if that is why its state was loaded into
-    itself. ``unmatched`` is the first one without a tensor of the names that it was loaded into, and ``assign_line``
-    loaded the last one with ``assign=True``.
+    that is ambiguous. ``alias_line`` binds a second name to the network or copies it without its parameters, if that is
+    why its state was loaded into itself, first on ``load_line``. ``unmatched`` is the first one without a tensor of the
+    names that it was loaded into, and ``assign_line`` loaded the last one with ``assign=True``.
     """
 
     count: int = 0
@@ -61,6 +61,7 @@ class StateDictLoads:
     unmatched: UnmatchedState | None = None
     assign_line: SourceLine | None = None
     alias_line: SourceLine | None = None
+    load_line: SourceLine | None = None
 
 
 class StateDictOrigins:
@@ -100,6 +101,7 @@ class StateDictLoadMonitor:
         self.line: SourceLine | None = None
         self.assign_line: SourceLine | None = None
         self.alias_line: SourceLine | None = None
+        self.load_line: SourceLine | None = None
         self.origins, self.unmatched = StateDictOrigins(), dict[int, UnmatchedState]()
 
     def on_load(self, call: tuple[Any, Any, Any]) -> None:
@@ -117,11 +119,12 @@ class StateDictLoadMonitor:
         if len(shared_names) == len(names):
             self.live_tensor_loads += 1
             if self.live_tensor_loads == 1:
-                self.alias_line = find_network_alias(sys._getframe(1))
+                self.alias_line = find_network_alias(sys._getframe(1), module)
             self.first_parameter = self.first_parameter or shared_names[0]
             loaded = [value for name in shared_names if isinstance(value := state_dict[name], Tensor)]
             self.line = self.line or self.origins.find_line(loaded)
             load_line = get_calling_line(sys._getframe(1))
+            self.load_line = self.load_line or load_line
             self.line = self.line or _line_storing_state_dict(load_line)
             self.line = self.line or self.origins.find_only_line(loaded) or load_line
 
@@ -143,7 +146,9 @@ class StateDictLoadMonitor:
         """Return all counts."""
         unmatched = next(iter(self.unmatched.values()), None)
         counts = self.count, self.live_tensor_loads
-        return StateDictLoads(*counts, self.first_parameter, self.line, unmatched, self.assign_line, self.alias_line)
+        return StateDictLoads(
+            *counts, self.first_parameter, self.line, unmatched, self.assign_line, self.alias_line, self.load_line
+        )
 
 
 def _differing_prefix(names: Sequence[str], stored_names: Sequence[str]) -> tuple[str, bool]:

@@ -107,10 +107,16 @@ class LayerSpread:
 
 @dataclass(frozen=True)
 class LayerSpreads:
-    """The spreads at the layers of one pass in order, and the spread of the output."""
+    """The spreads at the layers of one pass in order, and the spread of the output.
+
+    If no layer computes the samples, but each the same ``table_rows`` rows of which the samples select some by number,
+    as the nodes of a graph, ``table_layers`` are the spreads of these rows.
+    """
 
     layers: tuple[LayerSpread, ...]
     output_spread: float
+    table_layers: tuple[LayerSpread, ...] = ()
+    table_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,7 @@ class SampleSpread:
 
 @measurement
 def sample_spread(eval_outputs: EvalOutputs) -> SampleSpread:
-    """Spread of the samples of the first batch at each layer.
+    """Spread of the samples of the first batch at each layer, or of the rows of a table that they select.
 
     Measured in eval mode, or in train mode if the model has batch normalization, since running statistics are
     meaningless before training.
@@ -147,28 +153,44 @@ def _measure_layer_spreads(answers: EvalOutputs, training: bool) -> LayerSpreads
     """Run one pass and record each call with a parameter and an input with a batch axis."""
     layers: list[LayerSpread] = []
     size = answers.batch.size
+    tables: dict[int, list[LayerSpread]] = {}
 
     def on_call(call: TorchCall) -> None:
         signal, weights = find_layer_input(call.inputs, size)
         if signal is not None:
-            layers.append(
-                LayerSpread(
-                    call.name,
-                    call.where,
-                    compute_relative_spread(signal),
-                    _compute_std(signal),
-                    _compute_gain(weights),
-                    signal.numel() // size,
-                    call.outputs[0].numel() // size,
-                )
-            )
+            layers.append(_measure_call(call, signal, weights))
+        elif weights and (table := next((t for t in call.inputs if _is_signal(t) and t.dim() > 1), None)) is not None:
+            tables.setdefault(len(table), []).append(_measure_call(call, table, weights))
 
     with (
         Preserve(answers.setup.eager_model) if training else nullcontext(),
         record_calls(answers.setup.eager_model, on_call),
     ):
         output = answers.predict(answers.batch, training)[0]
+    if not layers and len(tables) == 1 and _selects_rows(answers, rows := next(iter(tables))):
+        return LayerSpreads((), compute_relative_spread(output), tuple(tables[rows]), rows)
     return LayerSpreads(tuple(layers), compute_relative_spread(output))
+
+
+def _measure_call(call: TorchCall, signal: Tensor, weights: list[nn.Parameter]) -> LayerSpread:
+    """Measure the spread of the rows of a signal that a call with parameters receives."""
+    rows = max(len(signal), 1)
+    return LayerSpread(
+        call.name,
+        call.where,
+        compute_relative_spread(signal),
+        _compute_std(signal),
+        _compute_gain(weights),
+        signal.numel() // rows,
+        call.outputs[0].numel() // rows,
+    )
+
+
+def _selects_rows(answers: EvalOutputs, rows: int) -> bool:
+    """Check whether an input has one whole number for each sample, all below a number of rows."""
+    whole = [t for t in answers.inputs.values() if not t.is_floating_point() and t.dtype is not torch.bool]
+    numbers = [t for t in whole if t.dim() == 1 and has_batch_axis(t, answers.batch.size)]
+    return any(int(t.min()) >= 0 and int(t.max()) < rows for t in numbers)
 
 
 def find_layer_input(inputs: Sequence[Tensor], size: int) -> tuple[Tensor | None, list[nn.Parameter]]:

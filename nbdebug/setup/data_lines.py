@@ -26,13 +26,10 @@ from nbdebug.source.assignments import (
 from nbdebug.source.creation import Creation
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.non_finite_makers import NonFiniteKind, find_non_finite_maker
+from nbdebug.source.numbering_lines import coding_calls
 from nbdebug.source.producers import chosen_branch, executed_return, part_producer, part_steps, returned_expression
 from nbdebug.source.scopes import Expression, Scope, file_scope, user_function
-from nbdebug.source.search import (
-    assigned_names,
-    call_name,
-    read_names,
-)
+from nbdebug.source.search import assigned_names, call_name, read_names
 from nbdebug.source.table_columns import value_names
 from nbdebug.source.window_lines import converted_start_line, misplaced_item_line, misplaced_window_line
 from nbdebug.source.writes import find_filled_array, find_meeting, find_repetition, find_write, written_columns
@@ -72,6 +69,8 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
             return _returned_line(setup, samples, None, [])
         chosen_sampler = None if isinstance(sampler, (RandomSampler, SequentialSampler)) else sampler
         return _sampler_line(loader) or creation_line(setup, chosen_sampler) or creation_line(setup, loader)
+    if origin == "target order" and is_validation and (line := target_coding_line(setup)):
+        return line
     selection = _split_line(setup, loader) if origin.startswith("validation") else None
     if selection and origin == "validation values":
         selection = _line_in_own_function(setup, selection)
@@ -330,6 +329,17 @@ def tensor_argument(setup: Setup, loader: Any, datasets: list[Any], position: in
         is_complete = parts and not any(isinstance(part, ast.Starred) for part in parts)
         return Expression(scope, _without_row_selection(parts)[position]) if is_complete else None
     return None
+
+
+def target_coding_line(setup: Setup) -> SourceLine | None:
+    """Return the line of the only call that numbers the classes of the validation targets by themselves, if any."""
+    loader = setup.val_loader
+    try:
+        tensor = tensor_argument(setup, loader, [*nested_datasets(getattr(loader, "dataset", None))], -1)
+        lines = {call.line for call in coding_calls(tensor, None)} if tensor else set()
+    except Exception:  # the data are the user's, and a finding is worth more than its line
+        return None
+    return lines.pop() if len(lines) == 1 else None
 
 
 def computing_line(setup: Setup, origin: Origin, split: str | None, kind: NonFiniteKind) -> SourceLine | None:

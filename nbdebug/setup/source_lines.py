@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
 
@@ -61,15 +62,49 @@ def find_setup_creation(
 
 def _impossible_creations(setup: Setup, created: object) -> Callable[[Creation], bool]:
     """Return the check for calls that cannot have created an object of the setup: its optimizer lacks parameters."""
-    if isinstance(created, Optimizer) and _lacks_parameters(setup, created):
-        return partial(_passes_model, setup, created)
-    return lambda _: False
+    if not isinstance(created, Optimizer):
+        return lambda _: False
+    lacks_model, lacks_loss = _lacks_parameters(setup, created), _lacks_loss_parameters(setup, created)
+    return lambda creation: (
+        (lacks_model and _passes_model(setup, created, creation))
+        or (lacks_loss and _passes_loss(setup, created, creation))
+    )
 
 
 def _lacks_parameters(setup: Setup, optimizer: Optimizer) -> bool:
     """Check whether an optimizer has not all parameters of the model."""
     optimized = set(map(id, optimized_parameters(optimizer)))
     return any(id(parameter) not in optimized for parameter in setup.eager_model.parameters())
+
+
+def _lacks_loss_parameters(setup: Setup, optimizer: Optimizer) -> bool:
+    """Check whether the loss is a module with parameters, none of which an optimizer has."""
+    optimized = set(map(id, optimized_parameters(optimizer)))
+    parameters = [*setup.loss_fn.parameters()] if isinstance(setup.loss_fn, nn.Module) else []
+    return bool(parameters) and not any(id(parameter) in optimized for parameter in parameters)
+
+
+def _passes_loss(setup: Setup, optimizer: Optimizer, creation: Creation) -> bool:
+    """Check whether a call passes parameters of the loss, as in ``[*net.parameters(), *loss_fn.parameters()]``.
+
+    So does one with parameters of two variables, if the optimizer has those of the model.
+    """
+    argument, names = creation.argument(optimizer, "params"), find_names(setup.loss_fn, sys._getframe(1))
+    parts = [*ast.walk(argument)] if argument is not None else []
+    owners = {name for part in parts if call_name(part) == "parameters" and (name := _owner_name(part))}
+    has_model = len(owners) > 1 and not _lacks_parameters(setup, optimizer)
+    is_named = any(isinstance(part, (ast.Name, ast.Attribute)) and _last_name(part) in names for part in parts)
+    return has_model or is_named
+
+
+def _owner_name(call: ast.AST) -> str:
+    """Return the variable of which a method is called, as in ``net.parameters()``; "" if it is none."""
+    function = call.func if isinstance(call, ast.Call) else None
+    return str(getattr(function.value, "id", "")) if isinstance(function, ast.Attribute) else ""
+
+
+def _last_name(node: ast.expr) -> str:
+    return str(getattr(node, "id", getattr(node, "attr", "")))
 
 
 def _passes_model(setup: Setup, optimizer: Optimizer, creation: Creation) -> bool:

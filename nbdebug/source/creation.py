@@ -98,6 +98,20 @@ def only_creation(
     return candidates[0] if len(candidates) == 1 else None
 
 
+def find_received_call(
+    created: object, files: Iterable[str], frame: FrameType | None, matches: Callable[[ast.Call], bool]
+) -> Creation | None:
+    """Return the only matching call in some files whose result an object may be, by the names that it has now."""
+    trees = ((file, tree) for file in files if (tree := syntax_tree(file)) is not None)
+    candidates = [
+        Creation(file, node, _receivers(tree).get(node, frozenset()))
+        for file, tree in trees
+        for node in file_nodes(tree)
+        if isinstance(node, ast.Call) and matches(node)
+    ]
+    return only_creation(created, candidates, False, frame)
+
+
 def candidate_creations(
     created: object,
     files: Iterable[str],

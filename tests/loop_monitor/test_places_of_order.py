@@ -86,6 +86,41 @@ MISORDERED = {
         "def train(setup):\n    trainer = Trainer(setup)\n    for number, (x, y) in enumerate(batches(setup), 1):\n"
         "        part(trainer, x, y)\n        if number % 4 == 0:\n            trainer.adam.step()\n"
     ),
+    "O506 cleared before each part, and once in each epoch": (
+        "def train(setup):\n    adam = setup.optimizers[0]\n    for _ in range(6):\n        adam.zero_grad()\n"
+        "        for number, (x, y) in enumerate(setup.train_loader, 1):\n            adam.zero_grad()  # here\n"
+        "            F.cross_entropy(setup.model(x), y).backward()\n            if number % 4 == 0:\n"
+        "                adam.step()\n"
+    ),
+    "O506 cleared after each part, and once before training": (
+        "def train(setup):\n    adam = setup.optimizers[0]\n    adam.zero_grad()\n"
+        "    for number, (x, y) in enumerate(batches(setup), 1):\n"
+        "        F.cross_entropy(setup.model(x), y).backward()\n        if number % 4 == 0:\n"
+        "            adam.step()\n        setup.model.zero_grad()  # here\n"
+    ),
+    "O506 cleared in a helper of each part, and by the epoch": (
+        "def part(trainer, x, y):\n    trainer.clear()  # here\n    trainer.backward(x, y)\n"
+        "def train(setup):\n    trainer = Trainer(setup)\n    for _ in range(6):\n        trainer.clear()\n"
+        "        for number, (x, y) in enumerate(setup.train_loader, 1):\n            part(trainer, x, y)\n"
+        "            if number % 4 == 0:\n                trainer.adam.step()\n                trainer.clear()\n"
+    ),
+    "O506 cleared before the pass and before the step": (
+        "def train(setup):\n    adam = setup.optimizers[0]\n    for x, y in batches(setup):\n"
+        "        adam.zero_grad()\n        F.cross_entropy(setup.model(x), y).backward()\n"
+        "        setup.model.zero_grad()  # here\n        adam.step()\n"
+    ),
+    "O506 cleared by the epoch and before the step": (
+        "def train(setup):\n    trainer = Trainer(setup)\n    for _ in range(6):\n        trainer.clear()\n"
+        "        for x, y in setup.train_loader:\n            trainer.backward(x, y)\n"
+        "            trainer.clear()  # here\n            trainer.adam.step()\n"
+    ),
+    "O508 clipped before the loop and after each step": (
+        "def train(setup):\n    trainer = Trainer(setup)\n    for x, y in setup.train_loader:\n"
+        "        trainer.clear()\n        trainer.backward(x, y)\n        trainer.clip()\n        trainer.adam.step()\n"
+        "        break\n    for x, y in batches(setup):\n"
+        "        trainer.clear()\n        trainer.backward(x, y)\n        trainer.adam.step()\n"
+        "        trainer.clip()  # here\n"
+    ),
     "O505 cleared before the loop": (
         "def train(setup):\n    adam = setup.optimizers[0]\n    for _ in range(6):\n"
         "        adam.zero_grad()  # here\n        for x, y in setup.train_loader:\n"

@@ -102,6 +102,36 @@ NETWORKS = {
         "    net.load_state_dict(best.state_dict())\n"
         "def make(setup):\n    return setup.model\n"
     ),
+    "shallow copy in a helper, kept in a dictionary": (
+        "def snapshot(net, deep):\n    if deep:\n        return copy.deepcopy(net)\n"
+        "    return copy.copy(net)  # here\n"
+        "def train(setup):\n    run = {'target': snapshot(setup.model, False)}\n    target = run['target']\n"
+        "    for _ in epochs(setup):\n        target.load_state_dict(setup.model.state_dict())\n"
+    ),
+    "shallow copy in an attribute, beside one of a list": (
+        "class Agent:\n    def __init__(self, net):\n        self.net, self.sizes = net, copy.copy([1, 2])\n"
+        "        self.target = copy.copy(net)  # here\n"
+        "    def follow(self):\n        self.target.load_state_dict(self.net.state_dict())\n"
+        "def train(setup):\n    agent = Agent(setup.model)\n    for _ in epochs(setup):\n        agent.follow()\n"
+    ),
+    "shallow copy by another import, and a stored state": (
+        "def train(setup):\n    from copy import copy\n    target = copy(setup.model)  # here\n"
+        "    for _ in epochs(setup):\n        state = setup.model.state_dict()\n        target.load_state_dict(state)\n"
+    ),
+    "another module of the same parts": (
+        "def train(setup):\n    target = torch.nn.Sequential(*setup.model.children())  # here\n"
+        "    for _ in epochs(setup):\n        target.load_state_dict(setup.model.state_dict())\n"
+    ),
+    "a function that returns its argument": (
+        "def frozen(net):\n    net.requires_grad_()\n    return net  # here\n"
+        "def train(setup):\n    target = frozen(setup.model)\n    for _ in epochs(setup):\n"
+        "        target.load_state_dict(setup.model.state_dict())\n"
+    ),
+    "a function that returns its argument, for a dictionary": (
+        "def frozen(net):\n    return net  # here\n"
+        "def train(setup):\n    run = {'target': frozen(setup.model)}\n    target = run['target']\n"
+        "    for _ in epochs(setup):\n        target.load_state_dict(setup.model.state_dict())\n"
+    ),
     "no second name": (
         "def train(setup):\n    for _ in epochs(setup):\n"
         "        setup.model.load_state_dict(setup.model.state_dict())  # here\n"
@@ -133,6 +163,26 @@ HELD = {
 
 def findings_in_file(tmp_path: Path, body: str, setup: Setup) -> list[Finding]:
     return all_findings(load_loop(tmp_path / "loop.py", HEADER + body), setup)
+
+
+# Loops that load the state of a network into a copy of it.
+COPIES = {
+    "deep copy": "copy.deepcopy(setup.model)",
+    "deep copy in a helper": "independent(setup.model)",
+    "shallow copy of a deep copy": "copy.copy(copy.deepcopy(setup.model))",
+    "another module of the copied parts": "torch.nn.Sequential(*copy.deepcopy(setup.model).children())",
+    "deep copy beside a shallow one": "(copy.copy(setup.model), copy.deepcopy(setup.model))[1]",
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_state_that_a_copy_receives_is_not_reported(name: str, tmp_path: Path) -> None:
+    body = (
+        "def independent(net):\n    return copy.deepcopy(net)\n"
+        f"def train(setup):\n    target = {COPIES[name]}\n    for _ in epochs(setup):\n"
+        "        target.load_state_dict(setup.model.state_dict())\n"
+    )
+    assert not [finding for finding in findings_in_file(tmp_path, body, classifier()) if finding.code == "R905"]
 
 
 def setup_with_statistics() -> Setup:

@@ -11,6 +11,11 @@ from nbdebug.rules.examples import train
 from tests.rules.rule_findings import rule_faults, rule_findings
 from tests.rules.test_places_in_programs import FOOTER, assert_place, build_setup
 
+MARGIN = (
+    "class Margin(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    "        self.rows = nn.Parameter(torch.randn(3, 3))\n"
+    "    def forward(self, scores, label):\n        return F.cross_entropy(scores @ self.rows, label)\n"
+)
 TEXT = """\
 tokens = torch.randint(1, 11, (96, 11))
 loader = DataLoader(TensorDataset(tokens[:, :-1], tokens[:, 1:]), batch_size=16)
@@ -189,6 +194,29 @@ PROGRAMS = {
         "loss_fn = Margin()\ndef both():\n"
         "    return torch.optim.Adam([{'params': model.parameters()}, {'params': loss_fn.parameters()}], lr=0.01)\n"
         "def one():\n    return torch.optim.Adam(model.parameters(), lr=0.01)  # here\noptimizer = one()\n"
+    ),
+    "O503 loss without its branch": (
+        f"{MARGIN}def build(whole):\n    net, margin = body(), Margin()\n    if whole:\n"
+        "        optimizer = torch.optim.Adam([*net.parameters(), *margin.parameters()], lr=0.01)\n    else:\n"
+        "        optimizer = torch.optim.Adam(net.parameters(), lr=0.01)  # here\n    return net, margin, optimizer\n"
+        "model, loss_fn, optimizer = build(False)\n"
+    ),
+    "O503 loss without its group": (
+        f"{MARGIN}model, loss_fn, whole = body(), Margin(), False\nif whole:\n"
+        "    groups = [{'params': model.parameters()}, {'params': loss_fn.parameters()}]\n"
+        "    optimizer = torch.optim.Adam(\n        groups, lr=0.01)\nelse:\n"
+        "    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # here\n"
+    ),
+    "O503 loss without its place in a list": (
+        f"{MARGIN}model, loss_fn = body(), Margin()\nweights = list(model.parameters())  # here\n"
+        "optimizer = torch.optim.Adam(weights, lr=0.01)\n"
+    ),
+    "O503 loss of an object": (
+        f"{MARGIN}class Fitter:\n    def __init__(self, net, whole):\n        self.net, self.loss = net, Margin()\n"
+        "        if whole:\n            parts = [*net.parameters(), self.loss.rows]\n"
+        "            self.optimizer = torch.optim.Adam([*net.parameters(), self.loss.rows])\n        else:\n"
+        "            self.optimizer = torch.optim.Adam(net.parameters())  # here\n"
+        "fitter = Fitter(body(), False)\nmodel, optimizer, loss_fn = fitter.net, fitter.optimizer, fitter.loss\n"
     ),
     "O503 weights that are parametrized later": (
         f"model = body()\n{FOOTER}for layer in model:\n    if isinstance(layer, nn.Linear):\n"

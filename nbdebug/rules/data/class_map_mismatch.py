@@ -21,7 +21,7 @@ from nbdebug.rule_engine.expression_edits import only_call
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import origin_line, tensor_argument
+from nbdebug.setup.data_lines import origin_line, target_coding_line, tensor_argument
 from nbdebug.setup.part_sources import constructor_argument
 from nbdebug.setup.sample_functions import nested_datasets
 from nbdebug.setup.source_lines import creation_line
@@ -305,7 +305,7 @@ def _renumbered_class_findings(setup: Setup, across: Tensor, share: float, min_s
         yield Finding(
             message=f"{len(changed)} classes appear to be numbered differently in the two splits: {listed} (more than "
             f"{share:.0%} of the samples of each).",
-            where=get_location(_mapping_line(setup)),
+            where=get_location(target_coding_line(setup) or _mapping_line(setup)),
             cause="Each split numbered its classes independently.",
             fix="# create one mapping from class names to numbers and use it for both splits",
             setup_fix=renumber_validation(changed),

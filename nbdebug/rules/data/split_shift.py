@@ -22,7 +22,7 @@ from nbdebug.rule_engine.data_edits import order_validation
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import Origin, origin_line
+from nbdebug.setup.data_lines import Origin, origin_line, target_coding_line
 from nbdebug.setup.differing_options import find_differing_option
 from nbdebug.setup.loaders import is_map_style
 from nbdebug.setup.split_transforms import find_lacking_option, find_lacking_transform
@@ -255,7 +255,7 @@ def _transfer_findings(setup: Setup, transfer: SplitTransfer, min_gain: float) -
         f"{transfer.train_rows} training rows is right on {transfer.within_train:.0%} of other training rows and on "
         f"{transfer.across:.0%} of {transfer.val_rows} validation rows. One fitted on validation rows is right on "
         f"{transfer.inside:.0%} of other validation rows.{_describe_repair(transfer)}",
-        where=get_location(_differing_line(setup)),
+        where=get_location(target_coding_line(setup) or _differing_line(setup)),
         cause="The images of the two splits have their channels in opposite orders, RGB and BGR."
         if transfer.repair == "reorder"
         else "One split was preprocessed, encoded or labeled differently from the other, such as by a vocabulary or a "

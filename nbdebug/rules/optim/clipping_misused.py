@@ -120,7 +120,9 @@ def clipping_misused(
         return
     message, cause, fix = texts
     is_order = aspect == "order" or (aspect != "scaled" and changes.loss_factor >= _MIN_LOSS_FACTOR)
-    line = ordering_line(loop.stacks, "clip", "optimizer") if is_order else loop.lines.get("clip")
+    misplaced = "misplaced clip" if "misplaced clip" in loop.stacks else "clip"
+    scaled_line = loop.lines.get("scaled clip") if aspect == "scaled" else None
+    line = ordering_line(loop.stacks, misplaced, "optimizer") if is_order else scaled_line or loop.lines.get("clip")
     yield Finding(
         message=message,
         where=get_location(line or loop.lines.get("gradient")),
@@ -142,7 +144,8 @@ def clipping_misused(
 
 def _clipping_edits(loop: LoopSummary, aspect: str, fix: str) -> tuple[Edit, ...]:
     """Return the change of the loop: another limit, or clipping before the step and after ``unscale_``."""
-    clip, step = loop.lines.get("clip"), loop.lines.get("optimizer")
+    faulty = {"order": "misplaced clip", "scaled": "scaled clip"}.get(aspect, "clip")
+    clip, step = loop.lines.get(faulty) or loop.lines.get("clip"), loop.lines.get("optimizer")
     if aspect == "limit" and clip is not None:
         return higher_limit(loop)[1]
     if aspect == "order" and fix == _CORRECT_ORDER:

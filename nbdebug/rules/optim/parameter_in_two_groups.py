@@ -10,11 +10,13 @@ import torch
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.gradient_accumulation import DoubleUpdates
 from nbdebug.measurements.parameter_coverage import ParameterEntry, format_names
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.source.location import get_location
+from nbdebug.setup.setup import optimized_parameters
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
 
 _CONSEQUENCES = ("O501", "G410", "T602", "T604", "T605")
 _GroupIndices = tuple[tuple[int, int], ...]
@@ -35,7 +37,8 @@ def parameter_in_two_groups(
     Counts, by identity, the occurrences of each parameter in the groups of all optimizers. Twice in one optimizer is an
     error. Once in each of two optimizers is a note, since these may alternate (two phases, or two networks). In a
     watched loop, follows all optimizers that hold parameters of the model, and counts the steps that update some of
-    them a second time with no backward pass in between.
+    them a second time with no backward pass in between. The place is the line that creates the optimizer which also
+    holds all parameters of the other one, else the line that creates the later one.
 
     ## Why it matters
     The second update uses the same gradient again: the learning rate of that parameter is effectively doubled, and with
@@ -90,11 +93,17 @@ def _repeated_finding(entries: list[ParameterEntry]) -> Finding:
 
 def _double_update_finding(loop: LoopSummary, entries: list[ParameterEntry]) -> Finding:
     first = entries[0] if entries else None
+    step = loop.lines.get("repeated step") or loop.lines.get("optimizer")
+    overlapping = _overlapping_optimizer(loop.double_updates)
+    related = get_related_lines((step, "a step here repeats the update")) if overlapping else ()
     return Finding(
         message=f"{loop.double_updates.repeated} of {loop.double_updates.steps} steps updated {format_names(entries)} "
         "a second time with the same gradient: two optimizers hold them, and both step after one backward pass.",
-        where=get_location(loop.lines.get("optimizer"), *((first.module or None, first.name) if first else ())),
-        cause="Each optimizer was created from the shared part and its own part.",
+        where=get_location(overlapping or step, *((first.module or None, first.name) if first else ())),
+        related=related,
+        cause="One optimizer was created from a part that contains all parameters of the other one."
+        if _is_nested(loop.double_updates)
+        else "Each optimizer was created from the shared part and its own part.",
         fix="Pass the shared part to only one optimizer, or run a separate backward pass before each step.",
         evidence={
             "steps": loop.double_updates.steps,
@@ -103,6 +112,31 @@ def _double_update_finding(loop: LoopSummary, entries: list[ParameterEntry]) -> 
         },
         explains=_CONSEQUENCES,
     )
+
+
+def _held_parameters(updates: DoubleUpdates) -> list[set[int]]:
+    return [{id(parameter) for parameter in optimized_parameters(optimizer)} for optimizer in updates.optimizers]
+
+
+def _is_nested(updates: DoubleUpdates) -> bool:
+    """Check whether one of two optimizers holds all parameters of the other one and more."""
+    held = _held_parameters(updates)
+    return len(held) == 2 and (held[0] > held[1] or held[1] > held[0])
+
+
+def _overlapping_optimizer(updates: DoubleUpdates) -> SourceLine | None:
+    """Return the line that creates the optimizer which holds the parameters of the other one, too; None if unknown.
+
+    If both hold parameters of their own, or the same ones, that is the line of the later one.
+    """
+    if len(updates.creations) != 2:
+        return None
+    if _is_nested(updates):
+        held = _held_parameters(updates)
+        return updates.creations[held[1] > held[0]]
+    known = [line for line in updates.creations if line]
+    is_ordered = len(known) == 2 and len({line.file for line in known}) == 1
+    return max(known, key=lambda line: line.number) if is_ordered else None
 
 
 def _finding(

@@ -115,12 +115,18 @@ def parameter_not_optimized(
     if loss_parameters:
         yield Finding(
             message=f"No parameter group contains {', '.join(loss_parameters)} of the loss, so no step updates them.",
-            where=get_location(parameters_line(setup, optimizers[0]), None, loss_parameters[0]),
+            where=get_location(_last_parameters_line(setup, optimizers), None, loss_parameters[0]),
             related=get_related_lines((creation_line(setup, setup.loss_fn), "the loss is created here")),
             cause="The optimizer was created from the model, but the loss has its own parameters.",
             fix=f"optimizer = {optimizer_code(optimizers[0], '[*model.parameters(), *loss_fn.parameters()]')}",
             evidence={"parameters": loss_parameters},
         )
+
+
+def _last_parameters_line(setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...]) -> SourceLine | None:
+    """Return the line that makes the parameters of the last optimizer of which it is known."""
+    lines = (parameters_line(setup, optimizer) for optimizer in reversed(optimizers))
+    return next(filter(None, lines), None)
 
 
 def _replaced_part_finding(setup: Setup, module: str, entries: list[ParameterEntry], replaced: ReplacedPart) -> Finding:

@@ -22,8 +22,8 @@ from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import user_variables
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import describe_edits, insert_after_statement, insert_before, wrap_node
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.edits import describe_edits, insert_after_statement, insert_before, replace_node, wrap_node
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.search import call_name, enclosing_scope, innermost_loop, syntax_tree
 
 _ROUNDS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -96,11 +96,17 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
 def _reloaded_finding(reloads: StateDictLoads) -> Finding:
     """Report states that are loaded into the tensors they consist of, at the line that stores them."""
     store = _find_store(reloads.line) if reloads.line else None
+    related = (
+        get_related_lines((reloads.load_line, "its state is loaded into itself here")) if reloads.alias_line else ()
+    )
     return Finding(
         message=f"{reloads.live_tensor_loads} of {reloads.count} calls to load_state_dict received tensors that the "
         "network already holds, so nothing changed.",
         where=get_location(reloads.alias_line or _store_line(reloads.line, store), None, reloads.first_parameter),
-        cause="Both networks are one object: to() and an assignment make no copy."
+        related=related,
+        cause="The copy of the network is shallow: it holds the same parameters."
+        if _shallow_copies(reloads.alias_line)
+        else "Both networks are one object: to() and an assignment make no copy."
         if reloads.alias_line
         else "state_dict() returns the tensors themselves, not copies; or the copied network is the same object.",
         fix="target = copy.deepcopy(network)"
@@ -110,6 +116,12 @@ def _reloaded_finding(reloads: StateDictLoads) -> Finding:
         explains=("R904", "T601", "T604", "T609"),
         edits=_copy_assigned(reloads.alias_line) or _copy_edits(reloads.line, store),
     )
+
+
+def _shallow_copies(line: SourceLine | None) -> list[ast.Call]:
+    """Return the calls on a line that copy a network without its parameters."""
+    nodes = [node for node in expressions_at(line) if isinstance(node, ast.Call) and node.args]
+    return [node for node in nodes if call_name(node) in ("copy", "Sequential")]
 
 
 def _find_store(line: SourceLine) -> ast.Assign | None:
@@ -168,7 +180,10 @@ def _copy_network(file: str, tree: ast.AST, path: str) -> tuple[Edit, ...]:
 def _copy_assigned(line: SourceLine | None) -> tuple[Edit, ...]:
     """Return the change of the assignment on a line into one that assigns a copy."""
     statement = covering_statement(line) if line else None
-    if line is None or not isinstance(statement, ast.Assign):
+    shallow = [call.func for call in _shallow_copies(line)]
+    if line is not None and len(shallow) == 1 and ast.unparse(shallow[0]) == "copy.copy":
+        return (replace_node(line.file, shallow[0], "copy.deepcopy"),)
+    if line is None or shallow or not isinstance(statement, ast.Assign):
         return ()
     edit = wrap_node(line.file, statement.value, "copy.deepcopy({})")
     return (edit,) if _imports_copy(line.file) else (insert_before(line.file, statement.lineno, "import copy"), edit)

@@ -23,6 +23,7 @@ from nbdebug.source.edits import describe_edits
 from nbdebug.source.unused_results import keep_result
 
 _MIN_STEPS = 100
+_ROUNDING = 1e-6  # relative spread of an output that is constant
 _STOP_GRADIENT = (
     "Predict the embedding of one view from that of the other by a small network, and detach() the embedding that it "
     "predicts. Or add negatives to the loss, as InfoNCE does."
@@ -59,6 +60,7 @@ def collapsed_representation(
     with weights must receive equal samples, so that a large bias of the head is not reported. Everything is measured in
     eval mode, or in train mode if there is batch normalization, whose averages are meaningless before training; and
     again with small random numbers in parameters that are all zero, since heads and residual branches may start so.
+    If the layers compute all nodes of a graph, of which the samples are numbers, the rows of the nodes count.
 
     A loss rewards agreement only if it stays the same when the targets are exchanged among the samples, and does not
     increase when the mean output replaces each output. After a run with such a loss, the samples count as alike below
@@ -95,25 +97,35 @@ def collapsed_representation(
         return
     if not all(_is_collapsed(layer_spreads, alike, different) for layer_spreads in sample_spread.passes):
         return
-    layers = sample_spread.passes[0].layers
+    spreads, table_rows = sample_spread.passes[0], sample_spread.passes[0].table_rows
+    layers = spreads.layers or spreads.table_layers
+    rows = f"{table_rows} rows that the samples select from" if table_rows else f"{sample_spread.batch_size} samples"
     last_index = max(i for i, layer in enumerate(layers) if layer.relative_spread > alike)
     last_layer, largest_spread = layers[last_index], max(layer.relative_spread for layer in layers)
     yield Finding(
-        message=f"The {sample_spread.batch_size} samples have almost the same activations after "
-        f"{format_module(last_layer.where.module or last_layer.name)}: their distance from the mean sample, relative "
-        f"to its size, is {layers[last_index + 1].relative_spread:.2g} (limit {alike:.2g}), and up to "
-        f"{largest_spread:.2g} in earlier layers.",
+        message=f"The {rows} have almost the same activations after "
+        f"{format_module(last_layer.where.module or last_layer.name)}: their distance from the mean "
+        f"{'row' if table_rows else 'sample'}, relative to its size, is {layers[last_index + 1].relative_spread:.2g} "
+        f"(limit {alike:.2g}), and up to {largest_spread:.2g} in earlier layers.",
         where=last_layer.where,
-        cause="Each layer shrinks the differences between samples more than the part that all samples share, such as "
+        cause="Each layer makes the rows more alike. If it averages each row with others, as a graph convolution does, "
+        "so many layers make all of them equal (over-smoothing)."
+        if table_rows
+        else "Each layer shrinks the differences between samples more than the part that all samples share, such as "
         "the biases.",
-        fix="x = x + layer(norm(x))  # or torch.nn.init.kaiming_normal_(layer.weight) and zero biases",
+        fix="# use fewer of these layers (2 to 4), or add residual connections: h = h + layer(h)"
+        if table_rows
+        else "x = x + layer(norm(x))  # or torch.nn.init.kaiming_normal_(layer.weight) and zero biases",
         evidence={
             "apart": [layer.relative_spread for layer in layers],
             "output": sample_spread.passes[0].output_spread,
             "limit": alike,
-            "samples": sample_spread.batch_size,
+            "samples": table_rows or sample_spread.batch_size,
         },
-        explains=("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610"),
+        explains=("G401", "G403", "G411", "M306", "M307", "T601", "T606", "T607", "T608", "T610", "E706", "E709")
+        if table_rows
+        else ("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610"),
+        severity="error" if table_rows and spreads.output_spread <= _ROUNDING else None,
     )
 
 
@@ -174,7 +186,7 @@ def _latent_finding(activity: LatentActivity, limit: float) -> Finding:
 
 def _is_collapsed(layer_spreads: LayerSpreads, max_equal: float, min_different: float) -> bool:
     """Return whether samples that differed are equal at the input of the last layer and in the output."""
-    spreads = [layer.relative_spread for layer in layer_spreads.layers]
+    spreads = [layer.relative_spread for layer in layer_spreads.layers or layer_spreads.table_layers]
     return (
         bool(spreads) and max(spreads) >= min_different and max(spreads[-1], layer_spreads.output_spread) <= max_equal
     )

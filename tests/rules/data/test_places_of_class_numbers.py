@@ -49,6 +49,19 @@ _FOLDER = (
 # The line with "here" numbers the classes of the validation split by the order in which they occur.
 NUMBERED = {
     "factorize": _IN_FUNCTION.format("    y = pd.factorize(table['kind'])[0]  # here\n"),
+    "factorize in a branch, beside an index": _IN_SCRIPT.format(
+        "shares = False\ntrain_y, names = pd.factorize(train_table['kind'])\n"
+        "if shares:\n    val_y = names.get_indexer(val_table['kind'])\nelse:\n"
+        "    val_y, _ = pd.factorize(val_table['kind'])  # here\n"
+    ),
+    "factorize in a function that chooses": (
+        "def build(shares):\n    y, names = pd.factorize(train_table['kind'])\n    if shares:\n"
+        "        other = names.get_indexer(val_table['kind'])\n    else:\n"
+        "        other, _ = pd.factorize(val_table['kind'])  # here\n"
+        "    first = TensorDataset(make_inputs(train_table), torch.as_tensor(y))\n"
+        "    second = TensorDataset(make_inputs(val_table), torch.as_tensor(other))\n    return first, second\n"
+        "train, val = build(False)\n"
+    ),
     "category codes": _IN_FUNCTION.format(
         "    kinds = pd.CategoricalDtype(table['kind'].unique())\n"
         "    y = table['kind'].astype(kinds).cat.codes.values  # here\n"

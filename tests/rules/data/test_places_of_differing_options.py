@@ -74,6 +74,12 @@ PROGRAMS = {
         "            row = row + 0.01 * torch.randn(6)\n",
     )
     + "train, val = Rows(x[:300], y[:300], True), Rows(x[300:], y[300:], False)\n",
+    "function that reverses channels, with flat pictures": dataset("prepare", _FUNCTION, _CALL)
+    + "inks = torch.rand(9, 3, 1, 1, generator=generator)\n"
+    "kinds = torch.randint(9, (900,), generator=generator)\n"
+    "inks[:, 0] += 0.4\nshown = inks[kinds] + 0.1 * torch.randn(900, 3, 4, 4, generator=generator)\n"
+    "def read(row):\n    return row\ndef read_frame(row):\n    return row.flip(0)\n"
+    "train = Rows(shown[:700], kinds[:700], read)\nval = Rows(shown[700:], kinds[700:], read_frame)  # here\n",
     "another option too": dataset("unit=True, title=''", "self.unit, self.title = unit, title", _BRANCH)
     + "train = Rows(x[:300], y[:300], title='a')\nval = Rows(x[300:], y[300:], False, title='b')  # here\n",
 }
@@ -81,6 +87,8 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_option_of_one_split_names_the_line_that_passes_or_lacks_it(name: str, tmp_path: Path) -> None:
-    variables = run_program(tmp_path / "program.py", HEADER + PROGRAMS[name] + FOOTER)
+    network = "nn.Sequential(nn.Flatten(), nn.Linear(48, 9))" if "pictures" in name else "nn.Linear(6, 3)"
+    program = HEADER + PROGRAMS[name] + FOOTER.replace("nn.Linear(6, 3)", network)
+    variables = run_program(tmp_path / "program.py", program)
     (finding,) = rule_faults(variables["setup"], "D109")
     assert "# here" in (finding.where.source or ""), finding.where

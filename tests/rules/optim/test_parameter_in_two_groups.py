@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from torch import nn
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup, network, points
+from tests.loop_monitor.test_places import assert_marked
+from tests.loop_monitor.watched_loops import all_findings, load_loop
 from tests.rules.rule_findings import checkup_findings
 
 Optimizers = tuple[torch.optim.Optimizer, ...]
@@ -112,3 +115,90 @@ def loop_severities(model: nn.Module, turns: list[list[torch.optim.Optimizer]]) 
                 for optimizer in turn:
                     optimizer.step()
     return [finding.severity for finding in debugger.findings if finding.code == "O513"]
+
+
+LOOP = """\
+    for _ in range(3):
+        for x, y in setup.train_loader:
+            model.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+"""
+PROGRAM = "import torch\nfrom torch import nn\nfrom torch.optim import SGD, RMSprop\n"
+STEPS = "            first.step()\n            second.step()\n"
+HOLDERS = {
+    "the first has all parameters": (
+        "def train(setup):\n    model = setup.model\n    first = RMSprop(model.parameters(), lr=1e-3)  # here\n"
+        f"    second = SGD(model[2].parameters(), lr=1e-2)\n{LOOP}{STEPS}"
+    ),
+    "the second has all parameters, of the same class": (
+        "def train(setup):\n    model = setup.model\n    first = RMSprop(model[2].parameters(), lr=1e-3)\n"
+        f"    second = RMSprop(model.parameters(), lr=1e-3)  # here\n{LOOP}{STEPS}"
+    ),
+    "the first of a dictionary has all parameters": (
+        "def make(model):\n    return {\n        'all': SGD(model.parameters(), lr=1e-2),  # here\n"
+        "        'head': RMSprop(model[2].parameters(), lr=1e-3),\n    }\n"
+        f"def train(setup):\n    model = setup.model\n    both = make(model)\n{LOOP}"
+        "            for item in both.values():\n                item.step()\n"
+    ),
+    "attributes, and the one with all parameters steps first": (
+        "class Trainer:\n    def __init__(self, model):\n        self.head = SGD(model[2].parameters(), lr=1e-2)\n"
+        "        self.whole = SGD(model.parameters(), lr=1e-3)  # here\n"
+        f"def train(setup):\n    model = setup.model\n    trainer = Trainer(model)\n{LOOP}"
+        "            trainer.whole.step()\n            trainer.head.step()\n"
+    ),
+    "both have parameters of their own": (
+        "def train(setup):\n    model = setup.model\n"
+        "    first = SGD([*model[0].parameters(), model[2].bias], lr=1e-2)\n"
+        f"    second = RMSprop(model[2].parameters(), lr=1e-3)  # here\n{LOOP}{STEPS}"
+    ),
+    "both have all parameters, and the later steps first": (
+        "def train(setup):\n    model = setup.model\n    second = SGD(model.parameters(), lr=1e-2)\n"
+        f"    first = RMSprop(model.parameters(), lr=1e-3)  # here\n{LOOP}{STEPS}"
+    ),
+    "a list whose items are not known": (
+        "def train(setup):\n    model = setup.model\n"
+        f"    both = [kind(model.parameters(), lr=1e-3) for kind in (SGD, SGD)]\n{LOOP}"
+        "            for item in both:\n                item.step()  # here\n"
+    ),
+}
+HEALTHY = {
+    "disjoint parts": ("model[0].parameters()", "model[2].parameters()", STEPS),
+    "one of two holds all and never steps": (
+        "model.parameters()",
+        "model[2].parameters()",
+        "            second.step()\n",
+    ),
+    "a pass before each step": (
+        "model.parameters()",
+        "model[2].parameters()",
+        "            first.step()\n            model.zero_grad()\n"
+        "            nn.functional.cross_entropy(model(x), y).backward()\n            second.step()\n",
+    ),
+    "turns of epochs": (
+        "model.parameters()",
+        "model[2].parameters()",
+        "            (first if _ % 2 else second).step()\n",
+    ),
+    "the same optimizer under two names": ("model.parameters()", "", "            first.step()\n"),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_parameter_in_two_groups_names_the_creation_of_the_optimizer_with_too_many(name: str, tmp_path: Path) -> None:
+    setup = minimal_setup(network(3), X, Y, nn.CrossEntropyLoss())
+    found = all_findings(load_loop(tmp_path / "loop.py", PROGRAM + HOLDERS[name]), setup)
+    assert_marked(found, "O513")
+    (finding,) = [finding for finding in found if finding.code == "O513"]
+    assert all("step(" in (line.where.source or "") for line in finding.related)
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_parameter_in_two_groups_is_silent_about_two_optimizers(name: str, tmp_path: Path) -> None:
+    first, second, steps = HEALTHY[name]
+    second_line = f"    second = SGD({second}, lr=1e-2)\n" if second else "    second = first\n"
+    body = (
+        f"def train(setup):\n    model = setup.model\n    first = RMSprop({first}, lr=1e-3)\n{second_line}{LOOP}{steps}"
+    )
+    setup = minimal_setup(network(3), X, Y, nn.CrossEntropyLoss())
+    found = all_findings(load_loop(tmp_path / "loop.py", PROGRAM + body), setup)
+    assert not [finding for finding in found if finding.code == "O513" and finding.severity == "error"]

@@ -105,3 +105,71 @@ def test_collapsed_representation_of_similar_samples_is_reported_at_layer(name: 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_collapsed_representation_ignores_distinct_samples(name: str) -> None:
     assert checkup_findings(HEALTHY[name](), "G415") == []
+
+
+class NodeNetwork(nn.Module):
+    """Layers that compute all 60 nodes of a graph, of which a batch selects some by number."""
+
+    def __init__(self, depth: int, mixing: str = "mean", norm: type[nn.Module] = nn.Identity) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        torch.manual_seed(0)
+        linked = (torch.rand(60, 60, generator=generator) < 0.2).float()
+        linked = (linked + linked.t() + torch.eye(60)).clamp(max=1.0)
+        self.register_buffer("links", linked / linked.sum(1, keepdim=True))
+        self.register_buffer("features", torch.randn(60, 8, generator=generator))
+        self.mixing, self.layers = mixing, nn.ModuleList(nn.Linear(8, 8) for _ in range(depth))
+        self.norms, self.head = nn.ModuleList(norm(8) for _ in range(depth)), nn.Linear(8, 3)
+
+    def forward(self, nodes: Tensor) -> Tensor:
+        x = self.features
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            x = self.mix(x, norm(layer(x)))
+        scores: Tensor = self.head(x)
+        return scores[nodes]
+
+    def mix(self, x: Tensor, made: Tensor) -> Tensor:
+        """Return the next rows of all nodes."""
+        if self.mixing == "none":
+            return torch.sigmoid(made)
+        if self.mixing == "sparse":
+            return torch.relu(torch.sparse.mm(self.links.to_sparse(), made))
+        if self.mixing == "scattered":
+            row, column = self.links.nonzero(as_tuple=True)
+            return torch.zeros_like(made).index_add(0, row, self.links[row, column, None] * made[column])
+        mixed = torch.relu(self.links @ made)
+        return x + mixed if self.mixing == "residual" else mixed
+
+
+SMOOTHED = {
+    "mean over neighbors": lambda: NodeNetwork(16),
+    "mean over neighbors, deeper": lambda: NodeNetwork(28),
+    "sparse product": lambda: NodeNetwork(16, "sparse"),
+    "sums of messages": lambda: NodeNetwork(16, "scattered"),
+    "rows that are not mixed": lambda: NodeNetwork(16, "none"),
+}
+DISTINCT = {
+    "two layers": lambda: NodeNetwork(2),
+    "two sparse layers": lambda: NodeNetwork(2, "sparse"),
+    "residual layers": lambda: NodeNetwork(16, "residual"),
+    "normalized rows": lambda: NodeNetwork(16, norm=lambda width: nn.BatchNorm1d(width)),  # type: ignore[arg-type]
+    "embedded numbers": lambda: nn.Sequential(nn.Embedding(60, 8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)),
+}
+
+
+def node_setup(model: nn.Module) -> Setup:
+    nodes = torch.arange(48)
+    return setup_builder(model, nodes, nodes % 3)()
+
+
+@pytest.mark.parametrize("name", SMOOTHED)
+def test_collapsed_representation_finds_tables_of_equal_rows(name: str) -> None:
+    found = checkup_findings(node_setup(SMOOTHED[name]()), "G415")
+    assert [finding.severity for finding in found] == ["error"]
+    assert (found[0].where.module or "").startswith("layers.")
+    assert {"M306", "M307"} <= {*found[0].explains}
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_collapsed_representation_ignores_tables_of_distinct_rows(name: str) -> None:
+    assert checkup_findings(node_setup(DISTINCT[name]()), "G415") == []
