@@ -238,15 +238,15 @@ def repeated_parameters(tracked_optimizers: Iterable[TrackedOptimizer]) -> froze
 class DoubleUpdates:
     """All ``steps``, those (``repeated``) that updated parameters again from one gradient, and the parameters' ids.
 
-    ``optimizers`` are the two that first did so, in the order of their steps, and ``creations`` the lines that create
-    them.
+    ``optimizers`` are the two that first did so, in the order of their steps, and ``creation_lines`` the lines that
+    create them.
     """
 
     steps: int = 0
     repeated: int = 0
     shared_parameters: frozenset[int] = frozenset()
     optimizers: tuple[torch.optim.Optimizer, ...] = ()
-    creations: tuple[SourceLine | None, ...] = ()
+    creation_lines: tuple[SourceLine | None, ...] = ()
 
 
 class DoubleUpdateCounter:
@@ -258,7 +258,7 @@ class DoubleUpdateCounter:
         self.shared_parameters: set[int] = set()
         self.stepped_since_backward: list[TrackedOptimizer] = []
         self.stacks, self.optimizers = StackCounter(), tuple[torch.optim.Optimizer, ...]()
-        self.creations: tuple[SourceLine | None, ...] = ()
+        self.creation_lines: tuple[SourceLine | None, ...] = ()
         self.current_steps: list[TrackedOptimizer] = []
         self.parameter_ids: dict[int, frozenset[int]] = {}
 
@@ -293,14 +293,14 @@ class DoubleUpdateCounter:
             self.stacks.add("repeated step", user_stack(frame))
             self.optimizers = self.optimizers or (sharing[0].optimizer, tracked.optimizer)
             if self.repeated == _MIN_REPEATED_STEPS:  # while variables of the user's functions hold them
-                self.creations = tuple(creation_line(self.setup, optimizer) for optimizer in self.optimizers)
+                self.creation_lines = tuple(creation_line(self.setup, optimizer) for optimizer in self.optimizers)
         self.shared_parameters |= own & _union(self.parameter_ids[id(other)] for other in sharing)
         self.stepped_since_backward.append(tracked)
 
     def summary(self) -> DoubleUpdates:
         """Return all counts."""
         shared = frozenset(self.shared_parameters)
-        return DoubleUpdates(self.steps, self.repeated, shared, self.optimizers, self.creations)
+        return DoubleUpdates(self.steps, self.repeated, shared, self.optimizers, self.creation_lines)
 
 
 def _union(sets: Iterable[frozenset[int]]) -> frozenset[int]:

@@ -53,7 +53,7 @@ def find_network_alias(frame: FrameType | None, loaded: nn.Module | None = None)
 
 
 def _find_copying_line(load: ast.Call, loaded: nn.Module | None, frames: list[FrameType]) -> SourceLine | None:
-    """Return the line that makes the loaded network of the parts of the one whose state a line loads.
+    """Return the line that builds the loaded network from the parts of the network whose state it loads.
 
     None if that is the same network, or unknown.
     """

@@ -89,7 +89,7 @@ class LoopSummary:
     "root" (its last change), "received root" (the same, if the function of the backward pass only receives it),
     "zero_grad", "clip", "optimizer" (its step), "scale", "unscale", "step" of a GradScaler, "update" (where an own
     optimizer changes a weight) and "gradient" (where the loop changes a gradient). ``stacks`` are the user's stacks at
-    the first of them. The most frequent stack is that of an event that is a fault: "clearing before batch", "clearing
+    the first of them. For the following faults, it is the most frequent stack: "clearing before batch", "clearing
     before step" and "clearing between passes" of gradients that no step had used, "misplaced clip", "scaled clip", and
     "repeated step" with the same gradients. ``skipping_branch`` is the branch around a step of an optimizer that the
     first backward pass is not in; ``skipping_condition`` is the line that computes its condition.

@@ -109,8 +109,8 @@ class LayerSpread:
 class LayerSpreads:
     """The spreads at the layers of one pass in order, and the spread of the output.
 
-    If no layer computes the samples, but each the same ``table_rows`` rows of which the samples select some by number,
-    as the nodes of a graph, ``table_layers`` are the spreads of these rows.
+    If each layer computes ``table_rows`` rows, such as the nodes of a graph, and the samples are row numbers,
+    ``table_layers`` are the spreads of these rows, and ``layers`` is empty.
     """
 
     layers: tuple[LayerSpread, ...]

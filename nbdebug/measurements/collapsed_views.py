@@ -29,7 +29,7 @@ from nbdebug.source.unused_results import store_result
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _LOSS_TOLERANCE = 1e-3  # relative to the loss
-_MIN_INCREASE = 0.1  # relative to both losses: the mean of activations is not quite that of views which agree
+_MIN_INCREASE = 0.1  # relative to both losses: equal activations change the loss slightly, even if views agree
 _SHIFT = 3.0  # times the size of the outputs
 _NEARLY = 1.5  # times the smallest spread: the first such layer is where the samples have become alike
 
@@ -82,8 +82,8 @@ def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> C
     last = 1 + next(i for i, value in enumerate(values) if value <= _NEARLY * min(values))
     spread = values[last - 1]
     earlier = max(layer.relative_spread for layer in layers[:last])
-    if last < len(layers) and _keeps_apart(eval_outputs, layers[last].where.module, loss):
-        raise NotChecked("the loss is larger for equal activations, so it keeps the samples apart")
+    if last < len(layers) and _loss_separates_samples(eval_outputs, layers[last].where.module, loss):
+        raise NotChecked("the loss increases if all samples have the same activations, so it keeps them apart")
     views = CollapsedViews(_producer(layers, last), spread, earlier, loss, constant_loss)
     return _with_comparison(views, eval_outputs)
 
@@ -189,11 +189,11 @@ def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float, bool]:
         return loss, constant_loss, abs(stretched_loss - loss) <= _LOSS_TOLERANCE * abs(loss)
 
 
-def _keeps_apart(answers: EvalOutputs, module: str | None, loss: float) -> bool:
+def _loss_separates_samples(answers: EvalOutputs, module: str | None, loss: float) -> bool:
     """Check whether the loss increases if all inputs of a module, in all of its calls, are replaced by their mean.
 
-    Scores that are averaged, as those of a critic, have the same loss as their mean, but not without differences
-    between the inputs of two calls.
+    The averaged scores of a critic keep their loss if the inputs of each call are averaged alone. So one mean replaces
+    the inputs of all calls.
     """
     if module is None:
         return False

@@ -37,15 +37,15 @@ class CosineLogits:
     ``gap`` is the largest difference that all samples can have, on average, between the logit of their own class and
     the others: unit vectors are farthest apart at the corners of a simplex (Wang and Isola 2020, arXiv:2005.10242).
     ``sharpened_loss`` is the lowest mean cross-entropy of these logits times a factor of 1 to 64; None if the call does
-    not take the indices of the right classes. ``are_of_loader`` tells whether these are targets of the loader: other
-    samples of the batch are no classes.
+    not take the indices of the right classes. ``has_loader_targets`` tells whether these are targets of the loader:
+    in-batch negatives are not.
     """
 
     scale: float
     classes: int
     line: SourceLine | None
     sharpened_loss: float | None = None
-    are_of_loader: bool = False
+    has_loader_targets: bool = False
 
     @property
     def gap(self) -> float:
@@ -80,8 +80,10 @@ def cosine_logits(setup: Setup, first_pass: ForwardPass, output: Any) -> CosineL
             targets = _class_indices(call)
             if targets is None:
                 return logits
-            are_of_loader = any(torch.equal(targets, tensor) for tensor in tree_tensors(batch.targets))
-            return replace(logits, sharpened_loss=_sharpened_loss(call.inputs[0], targets), are_of_loader=are_of_loader)
+            has_loader_targets = any(torch.equal(targets, tensor) for tensor in tree_tensors(batch.targets))
+            return replace(
+                logits, sharpened_loss=_sharpened_loss(call.inputs[0], targets), has_loader_targets=has_loader_targets
+            )
         tracker.add(call)
     raise NotChecked("the logits of the loss are not cosines times a constant")
 

@@ -29,7 +29,7 @@ _REFERENCE_NEIGHBOR, _FARTHEST_NEIGHBOR, _MIN_TRAIN_SAMPLES, _MIN_DISTANT_QUERIE
 _MIN_GAP_SHARE = 0.5  # of the growth of the log-distance up to the reference neighbor
 _MAX_DISTANCE_RATIO, _MIN_DIMENSION = 0.35, 0.75
 _MAX_COPIES, _MIN_GROUPED_SHARE = 10, 0.8
-_FLAG_WIDTH = 0.05  # of the range of a column: its values lie this close to its lowest or its highest one
+_FLAG_WIDTH = 0.05  # of the range: a column is a flag if all values lie this close to its lowest or highest one
 _MIN_STEPS, _MIN_VALUES_PER_WINDOW = 4, 4
 _MAX_SHIFT = 16
 _SAMPLED_PARTS = 2_048
@@ -264,7 +264,7 @@ def _has_rare_flags(train: Tensor, val: Tensor) -> Tensor:
     """Return the rows whose columns of two values are the same in some training rows, but in fewer than eighty.
 
     These few are closer than all others, whatever the values beside the flags are, such as those of random masks. A
-    column of values that are all close to one of two is one of these: a number for missing values, and all others.
+    column also counts if all values are close to its lowest or highest one, as with a number for missing values.
     """
     lowest, highest = train.amin(0), train.amax(0)
     width = _FLAG_WIDTH * (highest - lowest)

@@ -43,8 +43,8 @@ class FeatureValues:
         return self.values.shape[1] == len(self.part)
 
     @property
-    def place(self) -> dict[str, int]:
-        """The number of the input in the evidence of a finding, and that of its columns in a table of training rows."""
+    def input_evidence(self) -> dict[str, int]:
+        """Evidence of a finding: the index of the input and, for a table of training rows, its number of columns."""
         number = self.name.rpartition(" ")[2]
         if self.is_target or not number.isdecimal():
             return {}

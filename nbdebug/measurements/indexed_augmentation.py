@@ -37,11 +37,11 @@ _Arrays = list[np.ndarray[Any, Any]]
 
 
 def has_indexed_augmentation(dataset: Any, components: Sequence[Any], indices: Sequence[int]) -> bool:
-    """Return whether other seeds change the samples of a dataset by a part, while their labels stay.
+    """Return whether other seeds change the samples of a dataset only slightly, and not their labels.
 
     A sample then stays closer to its variants than to other samples of its class, by four standard errors. The dataset
-    must store as many values for each sample, or paths: others generate their samples. Each sample has labels of one
-    number, and nothing else that stays: the noise of a pair of a noisy and a clean sample may be fixed.
+    must store a path, or at least as many values, for each sample: others generate their samples. Each sample has
+    labels of one number, and nothing else is unchanged: the noise of a pair of a noisy and a clean sample may be fixed.
     """
     readings = list[list[_Arrays]]()
     for number in range(_READINGS):
@@ -66,7 +66,7 @@ def _spectrum(sample: ReadSample) -> ReadSample:
     return replace(sample, values=torch.fft.rfft(sample.values).abs())
 
 
-def depends_on_epoch(dataset: Any, components: Sequence[Any]) -> bool:
+def may_depend_on_epoch(dataset: Any, components: Sequence[Any]) -> bool:
     """Return whether a program sets numbers that the code of a dataset uses, as the epoch that seeds depend on."""
     if any(hasattr(component, "set_epoch") for component in components):
         return True
@@ -131,16 +131,16 @@ def _read(dataset: Any, indices: Sequence[int], number: int) -> list[_Arrays]:
 
 
 def _may_be_variants(first: list[_Arrays], second: list[_Arrays]) -> bool:
-    """Return whether many samples have changed, but no label, and nothing but labels has stayed."""
+    """Return whether many samples have changed, but no label, and only labels are unchanged."""
     shapes = {tuple(array.shape for array in arrays) for arrays in (*first, *second)}
     if len(shapes) > 1 or not all(first) or not all(second):
         return False
     positions = _changed_positions(first, second)
-    stays = [array for position, array in enumerate(first[0]) if position not in positions]
+    unchanged = [array for position, array in enumerate(first[0]) if position not in positions]
     is_changed = [
         any(not np.array_equal(one[i], other[i]) for i in positions) for one, other in zip(first, second, strict=False)
     ]
-    are_labels = bool(stays) and all(array.size == 1 for array in stays)
+    are_labels = bool(unchanged) and all(array.size == 1 for array in unchanged)
     return are_labels and bool(positions) and sum(is_changed) >= _MIN_CHANGED_SHARE * len(is_changed)
 
 
@@ -155,8 +155,10 @@ def _changed_positions(first: list[_Arrays], second: list[_Arrays]) -> list[int]
 
 def _as_sample(arrays: _Arrays, positions: Sequence[int]) -> ReadSample:
     values = [torch.from_numpy(arrays[position].astype(np.float64)).flatten() for position in positions]
-    stays = [array for position, array in enumerate(arrays) if position not in positions]
-    return ReadSample(torch.cat(values), tuple(int(array.reshape(())) for array in stays if array.dtype.kind in "iub"))
+    unchanged = [array for position, array in enumerate(arrays) if position not in positions]
+    return ReadSample(
+        torch.cat(values), tuple(int(array.reshape(())) for array in unchanged if array.dtype.kind in "iub")
+    )
 
 
 def _stores_samples(component: Any, size: int) -> bool:
@@ -186,34 +188,34 @@ def _other_seeds(number: int) -> Iterator[None]:
         return
     create, seed, state_type = np.random.default_rng, np.random.seed, np.random.RandomState
 
-    def mixed(*values: Any) -> int:
+    def other_seed(*values: Any) -> int:
         return zlib.crc32(repr((number, values)).encode())
 
     def create_other(*args: Any, **kwargs: Any) -> np.random.Generator:
         values = (*args, *kwargs.values())
         is_seeded = bool(values) and values[0] is not None
         is_seed = is_seeded and not isinstance(values[0], (np.random.Generator, np.random.BitGenerator))
-        return create(mixed(*values)) if is_seed else create(*args, **kwargs)
+        return create(other_seed(*values)) if is_seed else create(*args, **kwargs)
 
     class OtherState(state_type):  # type: ignore[misc, valid-type]
         def __init__(self, seed: Any = None) -> None:
-            super().__init__(None if seed is None else mixed(seed))
+            super().__init__(None if seed is None else other_seed(seed))
 
     def seed_other(value: Any = None) -> None:
-        seed(None if value is None else mixed(value))
+        seed(None if value is None else other_seed(value))
 
-    def observe(_: FrameType, event: str, argument: Any) -> None:
+    def reseed_after_call(_: FrameType, event: str, argument: Any) -> None:
         generator = getattr(argument, "__self__", None)
         name = getattr(argument, "__name__", "")
         if event == "c_return" and name in _SEEDING_METHODS and isinstance(generator, GENERATOR_TYPES):
             # The state of random.Random is incomplete within seed(), which runs the method of its base class.
             base: Any = super(random.Random, generator) if isinstance(generator, random.Random) else None
             state = base.getstate() if base else GeneratorSnapshot(generator).state
-            getattr(base or generator, name)(mixed(fingerprint(state)))
+            getattr(base or generator, name)(other_seed(fingerprint(state)))
 
     previous = sys.getprofile()
     _replace_functions(default_rng=create_other, seed=seed_other, RandomState=OtherState)
-    sys.setprofile(observe)
+    sys.setprofile(reseed_after_call)
     try:
         yield
     finally:

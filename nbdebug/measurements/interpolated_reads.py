@@ -35,13 +35,13 @@ _Array = np.ndarray[Any, Any]
 class InterpolatedReads:
     """The pixels of masks to which an interpolation gave a class that no pixel near them has.
 
-    ``function`` is called on ``line``. ``wrong`` of the ``pixels`` of ``samples`` masks are such; most of them are
-    ``between``, as (class, lower class, higher class).
+    ``function`` is called on ``line``. ``wrong`` of the ``pixels`` in ``masks`` masks have such a class. ``between`` is
+    the most frequent (class, lower class, higher class).
     """
 
     function: str
     line: SourceLine | None
-    samples: int
+    masks: int
     pixels: int
     wrong: int
     between: tuple[int, int, int]
@@ -69,14 +69,12 @@ def interpolated_reads(setup: Setup) -> InterpolatedReads | None:
         return None
     dataset: Any = loader.dataset
     parts: dict[tuple[str, SourceLine | None], list[tuple[int, _Array]]] = {}
-    samples = 0
     try:
         with Preserve(dataset):
             for index in get_visited_indices(loader)[:_SAMPLES]:
                 calls = list[_InterpolatingCall]()
                 with sample_time_limit(), _recorded(calls):
                     masks = [array for array in sample_arrays(dataset[index]) if array.dtype.kind in "iu"]
-                samples += 1
                 for call in calls:
                     for mask in masks:
                         if (wrong := _wrong_pixels(call, mask)) is not None:
@@ -99,7 +97,9 @@ def _summarize(function: str, line: SourceLine | None, parts: list[tuple[int, _A
 def _wrong_pixels(call: _InterpolatingCall, mask: _Array) -> _Array | None:
     """Return the class of each wrong pixel, with the lowest and the highest class near it; None for another mask."""
     result = call.result.reshape(-1)
-    if mask.size != result.size or not any(np.array_equal(rounded(result), mask.reshape(-1)) for rounded in _ROUNDINGS):
+    if mask.size != result.size or not any(
+        np.array_equal(rounding(result), mask.reshape(-1)) for rounding in _ROUNDINGS
+    ):
         return None
     classes = np.unique(call.values)
     near = np.stack([call.repeat(call.values == number).reshape(-1) for number in classes]) > _MIN_WEIGHT

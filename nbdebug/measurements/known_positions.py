@@ -105,12 +105,12 @@ def _isolated_value(values: Tensor) -> float | None:
             continue
         gap = float((others - candidate).abs().min())
         is_apart = gap > max(_MIN_GAP * float(others.max() - others.min()), _MIN_GAP_DEVIATIONS * float(others.std()))
-        if is_apart and not any(_is_of_flags(values, candidate, axis) for axis in range(1, values.dim())):
+        if is_apart and not any(_occurs_only_in_flags(values, candidate, axis) for axis in range(1, values.dim())):
             return candidate
     return None
 
 
-def _is_of_flags(values: Tensor, candidate: float, axis: int) -> bool:
+def _occurs_only_in_flags(values: Tensor, candidate: float, axis: int) -> bool:
     """Check whether a value occurs only in channels along an axis that hold one or two other values: zeros and ones.
 
     Other channels, such as the coordinates of a box beside the flag for an object, tell nothing of its meaning.

@@ -22,7 +22,7 @@ from nbdebug.measurements.fresh_generators import (
     find_seeding_line,
     fingerprint,
 )
-from nbdebug.measurements.indexed_augmentation import depends_on_epoch, has_indexed_augmentation
+from nbdebug.measurements.indexed_augmentation import has_indexed_augmentation, may_depend_on_epoch
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
@@ -116,7 +116,7 @@ def _find_seeded_by_index(loader: DataLoader[Any]) -> tuple[FreshGenerator, ...]
     )
     generators = tuple(find_indexed_generators(dataset.__getitem__, 0, last))
     components = [*dataset_components(dataset, MAX_DATASET_DEPTH)]
-    if not (seeded or generators) or depends_on_epoch(dataset, components):
+    if not (seeded or generators) or may_depend_on_epoch(dataset, components):
         return ()
     if not seeded and _stores_rows_of_samples(dataset):
         return generators

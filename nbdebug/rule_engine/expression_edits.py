@@ -377,7 +377,7 @@ def exclude_by_fill(line: SourceLine | None) -> tuple[Edit, ...]:
     return (replace_node(line.file, call.args[1], f"torch.finfo({node_text(line.file, owner)}.dtype).min"),)
 
 
-def exchange_last_axes(line: SourceLine | None, name: str) -> tuple[Edit, ...]:
+def transpose_last_axes(line: SourceLine | None, name: str) -> tuple[Edit, ...]:
     """Return the exchange of the last two axes of what the only call of a name on a line, or an index, returns."""
     node: ast.expr | None = only_call(line, (name,))
     if name == "getitem":

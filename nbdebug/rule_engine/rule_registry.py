@@ -35,7 +35,7 @@ class Rule:
 
     A measurement in ``optional`` may be unavailable; the rule then gets the NotChecked reason instead of a value.
     ``origin`` is what of the setup is at fault: a finding without a line gets the line that makes it, unless
-    ``find_line`` finds another one by its evidence, also after a run that has told the files of the program.
+    ``find_line`` finds another one by its evidence, and again after a run, when the files of the program are known.
     ``prediction`` is what its findings before training say about the run; None if they state facts. ``asked_again``
     tells whether the rule judges a state that training changes, so that a watch asks it again after the run.
     ``affects_learning`` is False for faults of speed and repeatability, which do not explain poor learning.

@@ -41,9 +41,9 @@ def encoding_finding(
         message=f"{name[:1].upper()}{name[1:]} of input {encoding.input_index} {_RELATIONS[encoding.kind]}, in each of "
         f"its {groups}. {own}{_describe_correlations(tables, encoding)}",
         cause=f"A category was encoded by the targets of all its {rows}, which include the row itself.",
-        fix="# compute the mean out of fold, or leave the row's own target out of it: (sum - target) / (size - 1), and "
-        "the mean of all targets for a group of one row. If you shrink it towards the overall mean, use the same "
-        "formula for both splits.",
+        fix="# compute the mean out of fold, or without the row's own target: (sum - target) / (size - 1). For a group "
+        "of one row, use the mean of all targets. If you shrink the means toward that mean, use one formula for both "
+        "splits.",
         evidence={
             "input": encoding.input_index,
             "column": encoding.column,

@@ -79,10 +79,10 @@ def describe_fast_schedule(
 
 
 def _fix_of_fast_schedule(kind: str, use: SchedulerUse) -> str:
-    """Return the smaller reduction; for an exponential decay, the factor that ends at 1 % of the first rate."""
+    """Return the smaller reduction; for an exponential decay, the factor that ends at 1% of the first rate."""
     if kind != "ExponentialLR":
         return "# a factor closer to 1, or fewer reductions"
-    return f"# a factor closer to 1: with gamma={0.01 ** (1 / use.steps):.3g}, the rate ends at 1 % of the first one"
+    return f"# a factor closer to 1: with gamma=0.01 ** (1 / {use.steps}), the rate ends at 1% of the first one"
 
 
 def describe_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, correct_mode: str) -> tuple[str, str, str]:

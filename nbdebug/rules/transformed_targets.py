@@ -21,7 +21,7 @@ def unpaired_finding(unpaired: UnpairedTransforms) -> Finding:
         where=get_location(unpaired.line),
         cause="The random transform is drawn twice, once for the image and once for its target.",
         fix="planes = mask.reshape(-1, *image.shape[-2:])\n"
-        "both = augment(torch.cat([image, planes.float()]))   # one draw for both\n"
+        "both = augment(torch.cat([image, planes.float()]))   # one draw for both; nearest interpolation, no colors\n"
         "image, mask = both[: len(image)], both[len(image) :].reshape(mask.shape).to(mask.dtype)",
         evidence={
             "pairs": unpaired.compared,

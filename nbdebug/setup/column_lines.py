@@ -31,7 +31,7 @@ _STACKS = {"stack"}
 _LAST_AXES = ("1", "-1", "'columns'")
 _SAME_COLUMNS = {"fillna", "nan_to_num", "clip", "clamp", "copy", "dropna", "reset_index", "ascontiguousarray", "abs"}
 _SAME_COLUMNS |= {"log1p", "round", "fit_transform", "transform", "sample", "normalize", "scale", "zscore"}
-_OWN_METHODS = {"fillna", "clip", "clamp", "copy", "dropna", "reset_index", "abs", "log1p", "round", "sample"}
+_TABLE_METHODS = {"fillna", "clip", "clamp", "copy", "dropna", "reset_index", "abs", "log1p", "round", "sample"}
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ def column_line(setup: Setup, input_index: int, column: int, width: int) -> Sour
     """
     try:
         part = find_part(setup, setup.train_loader, input_index)
-        return _maker(setup, _InputColumn(*part, column, width)) if part else None
+        return _making_line(setup, _InputColumn(*part, column, width)) if part else None
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None
 
 
-def _maker(setup: Setup, current: _InputColumn) -> SourceLine | None:
+def _making_line(setup: Setup, current: _InputColumn) -> SourceLine | None:
     for _ in range(_MAX_STEPS):
         if current.key is None:
             return part_producer(current.expression, current.position, passes_conversions=True).line
@@ -68,14 +68,14 @@ def _maker(setup: Setup, current: _InputColumn) -> SourceLine | None:
             return Expression(scope, write.value).line
         if named := _named_value(current):
             return named
-        source = _inner(current) or _step(setup, current)
+        source = _operand_column(current) or _previous_column(setup, current)
         if source is None:
             return None
         current = source
     return None
 
 
-def _step(setup: Setup, current: _InputColumn) -> _InputColumn | None:
+def _previous_column(setup: Setup, current: _InputColumn) -> _InputColumn | None:
     """Return the same column of what a variable, an attribute, a conversion or a call of the user is made of."""
     expression, node = current.expression, current.expression.node
     if step := next_step(expression, current.position):
@@ -109,7 +109,7 @@ def _name_of(current: _InputColumn) -> str:
     return columns[current.key] if columns is not None and len(columns) == current.width else ""
 
 
-def _inner(current: _InputColumn) -> _InputColumn | None:
+def _operand_column(current: _InputColumn) -> _InputColumn | None:
     """Return the column of the data of which an expression makes others: of a part of a join, or a selection."""
     node, scope = current.expression.node, current.expression.scope
     if (parts := _joined_parts(current)) is not None:
@@ -130,7 +130,7 @@ def _inner(current: _InputColumn) -> _InputColumn | None:
     if name == "assign" and owner is not None:
         return replace(current, expression=Expression(scope, owner), position=None)
     if name in _SAME_COLUMNS and next_step(current.expression, current.position) is None:
-        is_method = name in _OWN_METHODS and owner is not None and not isinstance(scope.value(owner), ModuleType)
+        is_method = name in _TABLE_METHODS and owner is not None and not isinstance(scope.value(owner), ModuleType)
         subject = owner if is_method else next(iter(node.args), owner)
         return replace(current, expression=Expression(scope, subject), position=None) if subject else None
     return None

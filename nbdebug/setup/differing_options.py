@@ -24,7 +24,7 @@ from nbdebug.source.creation import Creation
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import find_unique_line
 
-_SAMPLES = 64  # of 32, the means of classes vary by as much as those of swapped channels
+_SAMPLES = 64  # with 32, the means of classes vary as much as swapped channels differ
 _MAX_RATIO = 0.5  # of the distance between the splits that may be left with the option of the other split
 _FLOOR = 0.01  # of the spread of all values; the spread of a feature is not compared below it
 _Moments = tuple[Tensor, Tensor]

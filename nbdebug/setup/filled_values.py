@@ -17,11 +17,11 @@ from nbdebug.source.variable_values import Part
 _MAX_EXPRESSIONS = 400
 _CHOICES = {"where", "mask", "masked_fill", "masked_fill_"}  # a condition, and numbers or data
 _FILLS = {"fillna", "fill_null", "fill_nan", "nan_to_num", "filled"}
-_CALLS_OF_OBJECTS = ("loc", "iloc", "at", "iat", "values")
+_INDEXERS = ("loc", "iloc", "at", "iat", "values")
 
 
 def filling_line(setup: Setup, position: int, split: str | None, values: Collection[float]) -> SourceLine | None:
-    """Return the only line that fills entries of the inputs (0) or targets (-1) of a split with one of some numbers.
+    """Return the only line that fills an input (its index) or the targets (-1) of a split with one of some numbers.
 
     If no line does, it is the only one that fills entries with any number: later lines may scale it. The data are
     followed back through variables, attributes, functions of the user and the constructor of their dataset.
@@ -50,13 +50,13 @@ def _fills(setup: Setup, start: Part) -> Iterator[tuple[SourceLine, float]]:
         visited.add(key)
         for node in ast.walk(expression.node):
             if isinstance(node, ast.Call):
-                yield from _of_call(Expression(expression.scope, node), node)
+                yield from _fills_of_call(Expression(expression.scope, node), node)
             elif isinstance(node, (ast.Name, ast.Attribute)) and (isinstance(node, ast.Name) or _is_of_self(node)):
                 yield from _written(Expression(expression.scope, node))
         pending += computed_from(setup, expression, position)
 
 
-def _of_call(expression: Expression, call: ast.Call) -> Iterator[tuple[SourceLine, float]]:
+def _fills_of_call(expression: Expression, call: ast.Call) -> Iterator[tuple[SourceLine, float]]:
     """Yield the line of a call that fills data with a number."""
     name = call_name(call)
     options = {keyword.arg: keyword.value for keyword in call.keywords}
@@ -67,9 +67,9 @@ def _of_call(expression: Expression, call: ast.Call) -> Iterator[tuple[SourceLin
         if len(numbers) == 1 and is_of_data:
             yield expression.line, numbers[0]
     elif name in _FILLS:
-        owned = name != "nan_to_num" or len(call.args) == 0
+        is_method = name != "nan_to_num" or len(call.args) == 0
         filler = options.get("nan", options.get("value", options.get("fill_value")))
-        filler = filler or next(iter(call.args[0 if owned else 1 :]), None)
+        filler = filler or next(iter(call.args[0 if is_method else 1 :]), None)
         values = filler.values if isinstance(filler, ast.Dict) else [filler] if filler else []
         numbers = [n for value in values if (n := _number_of(Expression(expression.scope, value))) is not None]
         numbers = numbers or ([0.0] if name == "nan_to_num" and not values else [])
@@ -82,18 +82,18 @@ def _written(variable: Expression) -> Iterator[tuple[SourceLine, float]]:
     for statement in own_statements(syntax) if syntax else ():
         if not isinstance(statement, ast.Assign) or statement.lineno > variable.node.lineno:
             continue
-        is_written = any(_written_text(target) == text for target in assignment_targets(statement))
+        is_written = any(_filled_owner(target) == text for target in assignment_targets(statement))
         number = _number_of(Expression(variable.scope, statement.value)) if is_written else None
         if number is not None:
             yield Expression(variable.scope, statement.value).line, number
 
 
-def _written_text(target: ast.expr) -> str:
+def _filled_owner(target: ast.expr) -> str:
     """Return the variable or attribute to some items of which a target writes; empty for single items and others."""
     if not isinstance(target, ast.Subscript) or isinstance(target.slice, ast.Constant):
         return ""
     owner = target.value
-    while isinstance(owner, ast.Subscript) or getattr(owner, "attr", "") in _CALLS_OF_OBJECTS:
+    while isinstance(owner, ast.Subscript) or getattr(owner, "attr", "") in _INDEXERS:
         owner = owner.value  # type: ignore[attr-defined]
     return ast.unparse(owner)
 

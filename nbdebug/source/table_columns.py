@@ -95,7 +95,7 @@ def _columns_of_call(table: Expression, call: ast.Call, depth: int) -> list[str]
             return keys if all(keys) else None
         return listed_names(Expression(scope, options["columns"])) if "columns" in options else None
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    columns = table_columns(Expression(scope, owner), depth - 1) if owner and name in _OF_TABLES else None
+    columns = table_columns(Expression(scope, owner), depth - 1) if owner and name in _TABLE_METHODS else None
     if columns is None or name in _SAME_COLUMNS:
         return columns
     if name == "assign":
@@ -106,7 +106,7 @@ def _columns_of_call(table: Expression, call: ast.Call, depth: int) -> list[str]
     return [column for column in columns if column not in names] if names else None
 
 
-_OF_TABLES = _SAME_COLUMNS | {"assign", "drop"}
+_TABLE_METHODS = _SAME_COLUMNS | {"assign", "drop"}
 
 
 def next_step(expression: Expression, position: int | None) -> tuple[Expression, int | None] | None:

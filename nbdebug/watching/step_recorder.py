@@ -46,7 +46,7 @@ class StepRecorder:
         self.non_finite_losses: list[tuple[int, float]] = []
         self.backward_passes = Counter[int]()
         self.part_ends: list[int] = []
-        self.optimizer_starts: list[tuple[int, int]] = []  # the first steps of turns, and the id of the optimizer
+        self.optimizer_starts: list[tuple[int, int]] = []  # (first step, id of the optimizer) at each change
 
     def end_evaluation(self) -> None:
         """Record the mean loss of the user's validation pass that has ended."""

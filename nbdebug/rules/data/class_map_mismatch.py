@@ -216,12 +216,12 @@ def _name_mismatch_finding(
 def _renumbered_codes_finding(setup: Setup, codes: RenumberedCodes) -> Finding:
     column = f"input {codes.input_index}" + ("" if codes.column is None else f", column {codes.column},")
     listed = ", ".join(f"{own} and {other}" for own, other in [*codes.certain_codes.items()][:3])
-    pairs = f" The mean targets agree for these pairs of a validation and a training code: {listed}." if listed else ""
+    pairs = f" The mean targets agree for the validation and training codes {listed}." if listed else ""
     line = _coding_line(setup, codes)
     return Finding(
         message=f"{len(codes.codes)} of {codes.count} codes in {column} seem to stand for other categories in "
         f"validation.{pairs} The mean targets of all codes differ by {codes.sigma:.3g} standard errors between the "
-        f"splits, and by {codes.renumbered_sigma:.2g} after the codes are exchanged (root mean square)."
+        f"splits, and by {codes.renumbered_sigma:.2g} after the codes are renumbered (root mean square)."
         f"{_describe_shares(codes)}",
         where=get_location(line),
         cause="Each split numbered the categories of its inputs independently.",
@@ -244,7 +244,7 @@ def _describe_shares(codes: RenumberedCodes) -> str:
     own, renumbered = codes.share_sigmas
     return (
         f" The shares of the samples with each code differ by {own:.3g} standard errors between the splits, and by "
-        f"{renumbered:.2g} after this exchange."
+        f"{renumbered:.2g} after this renumbering."
     )
 
 

@@ -88,7 +88,7 @@ def _finding(setup: Setup, features: FeatureValues, constant: list[int], alike: 
         if len(alike) == 1
         else f"# harmless unless it should vary; {' and '.join(alike)} have the same width: if one layer reads them, "
         "drop the same columns of all",
-        evidence={"features": constant, "values": row_values, "samples": len(features.part)} | features.place,
+        evidence={"features": constant, "values": row_values, "samples": len(features.part)} | features.input_evidence,
         aspect="validation" if features.split == "val" else "",
     )
 

@@ -209,8 +209,8 @@ def _constant_target_finding(setup: Setup, message: str, evidence: dict[str, Any
     fix = "Print the values from which the targets are made, and their dtype, before and after each conversion."
     made_line = origin_line(setup, "targets")
     if made_line is not None and _makes_constant(made_line):
-        cause = "The targets are written as a constant, so the training data hold a single kind of sample."
-        fix = "Add samples with other targets, such as negatives that are drawn at random, or read the targets."
+        cause = "The targets are created as a constant here, and no line of the function fills them."
+        fix = "Read the targets from the data, or add samples with other targets, such as random negatives."
     if line is not None:
         cause = "The labels were scaled with the inputs and cast to integers, or the split contains only one class."
         fix = "x = x / 255   # scale only the inputs, not the labels"

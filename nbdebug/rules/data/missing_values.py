@@ -156,7 +156,7 @@ def _sentinel_line(
     if not features.is_target:
         return (
             written_line(setup, "inputs", features.split, values)
-            or filling_line(setup, features.place.get("input", 0), features.split, values)
+            or filling_line(setup, features.input_evidence.get("input", 0), features.split, values)
             or _scaling_line(setup, features, values)
         )
     counted = _counting_line(setup, values, first_pass) if features.split == "train" else None
@@ -304,7 +304,7 @@ def _finding(
             "other values": (worst.low, worst.high),
             "sample": sample,
             "split": features.split,
-            **features.place,
+            **features.input_evidence,
         },
         explains=(*_CONSEQUENCES, *(_OF_DOMINANCE if any(item.dominates for item in sentinels) else ())),
         severity="note" if is_replaced else None,

@@ -123,7 +123,7 @@ def _finding(features: FeatureValues, values: Tensor, distances: Tensor, rows: l
             "count": count,
             "samples read": len(values[row]),
             "limit": limit,
-            **features.place,
+            **features.input_evidence,
         },
         aspect="validation" if features.split == "val" else "",
     )

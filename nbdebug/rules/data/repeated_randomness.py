@@ -63,13 +63,13 @@ def repeated_randomness(
 
     ## How it is measured
     Exactly, by the generator states. A dataset that seeds by the sample index is reported if it stores images, or rows
-    of the size of its samples; or if other seeds change the samples, but not their labels, and each stays closer to
-    itself than to other samples of its class, by four standard errors. Any other dataset generates synthetic data,
-    which should not change. A dataset whose program sets a number that its code uses, such as the epoch, is not
-    reported. A generator that no sample
-    draws from is not reported. Neither are kept samples that the dataset generates: the two samples of an index must be
-    closer to each other than to other samples of the class, by four standard errors. An order counts as repeated if
-    ``least`` = 4 or more epochs, with a sampler that shuffles, all start with the same batches.
+    of the size of its samples; or if other seeds change the samples, but not their labels, and the variants of a sample
+    are closer to each other than to other samples of the class, by four standard errors. Any other dataset generates
+    synthetic data, which should not change. Seeds by index are not reported if the program sets a number that the
+    dataset uses, such as the epoch. A generator that no sample draws from is not reported. Neither are kept samples
+    that the dataset generates: the two samples of an index must be closer to each other than to other samples of the
+    class, by four standard errors. An order counts as repeated if ``least`` = 4 or more epochs, with a sampler that
+    shuffles, all start with the same batches.
 
     ## How to fix
     Seed once, before training; keep samples before their random transform, not after it; call
@@ -174,10 +174,11 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
     for generator in reseeded.seeded_by_index:
         yield Finding(
             message=f"Reading a sample {'seeds' if generator.kind in _GLOBAL_GENERATORS else 'creates a'} "
-            f"{generator.kind} whose seed depends only on the index: the sample "
-            "gets the same random numbers whenever it is read.",
+            f"{generator.kind} with a number that depends only on the index: the sample gets the same random numbers "
+            "whenever it is read.",
             where=get_location(_creation_line(setup, generator)),
-            cause="The generator is created where a sample is read, so each epoch repeats the same augmentation.",
+            cause="The generator is created or seeded where a sample is read, so each epoch repeats the same "
+            "augmentation.",
             fix="# create the generator once, in __init__, and draw from it in __getitem__",
             edits=_draw_seed(_creation_line(setup, generator)),
             evidence={"generator": generator.kind, "seeded by": "index"},

@@ -36,7 +36,7 @@ def suspect_labels(
     graded: float = 0.15,
     distant: float = 0.25,
     stairs: float = 0.2,
-    unfounded: float = 0.002,
+    interpolated: float = 0.002,
 ) -> Iterator[Finding]:
     """Given labels are confidently contradicted by predictions that did not see them.
 
@@ -74,10 +74,10 @@ def suspect_labels(
     the class below and the one above.
 
     If the dataset resizes, rotates or warps masks while a sample is read, by torch or ``scipy.ndimage``, the call is
-    repeated for each class, with ones for its pixels and zeros for others. A pixel is wrong if its class has no weight
-    there, and lies between two classes that have. Reported for ``least`` wrong pixels in eight samples that are
-    ``unfounded`` = 0.2% of all. Numbers that change at three of ten pixels, or four or more numbers of which three
-    quarters of the changes lead to the next one, are levels and not classes.
+    repeated for each class, with ones for its pixels and zeros for others. A pixel is wrong if its class has a
+    weight of at most 0.02 there, and a lower and a higher class have more. Reported if at least ``least`` pixels and
+    ``interpolated`` = 0.2% of the pixels of eight samples are wrong. Numbers are levels, not classes, if more than 30%
+    of the pixels differ from their neighbor. So are four or more numbers if more than 75% of the changes are by one.
 
     ## How to fix
     Inspect the listed samples, the most confident contradiction first, and correct or remove them. Resize masks with
@@ -89,7 +89,7 @@ def suspect_labels(
     ## References
     C. Northcutt, L. Jiang, I. Chuang, Confident Learning: Estimating Uncertainty in Dataset Labels (2021).
     """
-    if isinstance(interpolated_reads, InterpolatedReads) and _is_unfounded(interpolated_reads, least, unfounded):
+    if isinstance(interpolated_reads, InterpolatedReads) and _has_wrong_pixels(interpolated_reads, least, interpolated):
         yield _interpolated_read_finding(interpolated_reads)
         return
     for transitions in class_transitions if not isinstance(class_transitions, NotChecked) else ():
@@ -105,7 +105,7 @@ def suspect_labels(
             yield _finding(split, result)
 
 
-def _is_unfounded(reads: InterpolatedReads, min_pixels: int, min_share: float) -> bool:
+def _has_wrong_pixels(reads: InterpolatedReads, min_pixels: int, min_share: float) -> bool:
     """Return whether many pixels of interpolated masks have a class that no pixel near them has."""
     return reads.wrong >= max(min_pixels, min_share * reads.pixels)
 
@@ -149,12 +149,13 @@ def _interpolated_read_finding(reads: InterpolatedReads) -> Finding:
         message=f"{reads.function}() interpolates class numbers: {reads.wrong:,} of {reads.pixels:,} inspected pixels "
         f"({reads.wrong / reads.pixels:.1%}) get a class that no pixel near them has, most often class {number} "
         f"between {low} and {high}.",
-        cause="The mask is resized or moved as an image is. The mean of two class numbers is another class.",
-        fix='mask = F.interpolate(mask, size, mode="nearest-exact")   # for the mask only; with SciPy, write order=0',
+        cause="The mask is resized or moved like an image. A mean of two class numbers can be the number of another "
+        "class.",
+        fix='# for the mask only: mode="nearest" in PyTorch, order=0 in SciPy',
         evidence={
             "wrong pixels": reads.wrong,
             "pixels": reads.pixels,
-            "samples": reads.samples,
+            "masks": reads.masks,
             "class": number,
             "between": [low, high],
         },

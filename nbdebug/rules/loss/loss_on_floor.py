@@ -69,13 +69,13 @@ def loss_on_floor(
     vectors allow between the right class and the others. It is reported if this difference is at most 0.6, so that the
     right class gets at most 1.8 times the probability of another, or if it is at most 1.15, as without a temperature,
     and the run ended near the floor: within ``near`` of the distance from chance to the floor, or twice that once the
-    loss has stopped falling. Away from the floor, and for any difference if the classes are those of the loader and the
-    floor is at least a fifth of the loss by chance, the same logits times a factor of 2 to 64 must have a loss of at
-    most half the floor: the cosines tell the classes apart, and only their size holds the loss back. A factor that is
-    learned is not checked.
+    loss has stopped falling. A run that is not near the floor is also reported if the same logits times a factor of 1
+    to 64 have a loss of at most half the floor. The difference must then be at most 1.15, or the classes must be
+    targets of the loader and the floor at least a fifth of the loss by chance. Only the size of the cosines then limits
+    the loss. A factor that is learned is not checked.
 
     If no activation ends the model, the range of its outputs is measured: random numbers replace the result of the
-    last layer, which finds the bounds of 2·tanh.
+    last layer. This finds the bounds of 2·tanh, for example.
 
     ## How to fix
     Remove the activation that the message names, or scale the targets into its range. Divide cosines by a temperature
@@ -127,9 +127,9 @@ def _bounds(output_range: OutputRange) -> tuple[float, float]:
 def _bounded_finding(run_summary: RunSummary, floor: HeadFloor, output_range: OutputRange) -> Finding:
     """Report a loss that the measured range of the output holds back."""
     return Finding(
-        message=f"The loss converged to {run_summary.end:.4g}. The outputs are {floor.range_name}: on the first batch, "
-        f"the best of them reach {floor.in_range_loss:.4g}, and unrestricted outputs reach "
-        f"{floor.any_output_loss:.4g}.",
+        message=f"The loss converged to {run_summary.end:.4g}. The outputs are {floor.range_name}. On the first batch, "
+        f"the lowest loss is {floor.in_range_loss:.4g} with such outputs, and {floor.any_output_loss:.4g} with any "
+        f"outputs.",
         where=output_range.where,
         cause=f"{output_range.call or 'The head'} bounds the outputs, whatever the inputs and the weights are.",
         fix="# end the model in a linear layer, or multiply its outputs by a larger scale",
@@ -157,7 +157,7 @@ def _is_too_flat(run_summary: RunSummary, logits: CosineLogits, near: float) -> 
     reach = near if run_summary.last_quarter.falls else 2 * near
     is_near = run_summary.end <= logits.floor + reach * room + noise
     is_unscaled = logits.gap <= _UNSCALED_GAP and (is_near or _is_held_back(logits))
-    has_high_floor = logits.are_of_loader and logits.floor >= _HIGH_FLOOR * logits.chance
+    has_high_floor = logits.has_loader_targets and logits.floor >= _HIGH_FLOOR * logits.chance
     return is_in_range and (logits.gap <= _FLAT_GAP or is_unscaled or (has_high_floor and _is_held_back(logits)))
 
 

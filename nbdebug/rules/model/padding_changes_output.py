@@ -18,7 +18,7 @@ from nbdebug.measurements.padding_attention import PaddingAttention
 from nbdebug.measurements.padding_masks import reshapes_mask
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.trailing_padding import TrailingPadding
-from nbdebug.rule_engine.expression_edits import exchange_last_axes, exclude_by_fill, invert_padding_mask, line_of
+from nbdebug.rule_engine.expression_edits import exclude_by_fill, invert_padding_mask, line_of, transpose_last_axes
 from nbdebug.rule_engine.layer_edits import add_padding_mask
 from nbdebug.rule_engine.padding_edits import describe_exclusion, exclude_padding
 from nbdebug.rule_engine.rule_registry import rule
@@ -114,7 +114,7 @@ def padding_changes_output(
     effect = f" It changes them {padding.relative_effect:.3g} times as much as other content does." if outweighs else ""
     call = padding.mixing_call or padding.reading_call
     is_crosswise = call is not None and reshapes_mask(call)
-    edits = _turn_mask(call) if call and is_crosswise else _edits(setup, padding, trailing_padding, eval_outputs)
+    edits = _transpose_mask(call) if call and is_crosswise else _edits(setup, padding, trailing_padding, eval_outputs)
     batch = None if isinstance(eval_outputs, NotChecked) else eval_outputs.batch
     cause, fix = (
         _CROSSWISE
@@ -269,7 +269,7 @@ def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
         edits = exclude_by_fill(line_of(call.where)) if call else ()
         fix = describe_edits(edits) or "Fill the scores of padding with torch.finfo(scores.dtype).min."
     if call is not None and reshapes_mask(call):
-        cause, edits = _CROSSWISE[0], _turn_mask(call)
+        cause, edits = _CROSSWISE[0], _transpose_mask(call)
         fix = describe_edits(edits) or _CROSSWISE[1]
     return Finding(
         message=f"Removing {removed} changes the output for "
@@ -284,11 +284,11 @@ def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
     )
 
 
-def _turn_mask(call: TorchCall) -> tuple[Edit, ...]:
+def _transpose_mask(call: TorchCall) -> tuple[Edit, ...]:
     """Return the change of a mask along the queries into one along the keys; () for masks of another shape."""
     mask = call.outputs[0]
     is_along_queries = mask.dim() >= 3 and mask.shape[-1] == 1 < mask.shape[-2]
-    return exchange_last_axes(line_of(call.where), call.name.strip("_")) if is_along_queries else ()
+    return transpose_last_axes(line_of(call.where), call.name.strip("_")) if is_along_queries else ()
 
 
 def _weak_fill(call: TorchCall | None) -> float | None:

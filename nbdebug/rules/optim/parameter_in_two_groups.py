@@ -37,8 +37,8 @@ def parameter_in_two_groups(
     Counts, by identity, the occurrences of each parameter in the groups of all optimizers. Twice in one optimizer is an
     error. Once in each of two optimizers is a note, since these may alternate (two phases, or two networks). In a
     watched loop, follows all optimizers that hold parameters of the model, and counts the steps that update some of
-    them a second time with no backward pass in between. The place is the line that creates the optimizer which also
-    holds all parameters of the other one, else the line that creates the later one.
+    them a second time with no backward pass in between. The place is the line that creates the optimizer
+    with all parameters of the other one and more, or else the later creation in the file.
 
     ## Why it matters
     The second update uses the same gradient again: the learning rate of that parameter is effectively doubled, and with
@@ -94,7 +94,7 @@ def _repeated_finding(entries: list[ParameterEntry]) -> Finding:
 def _double_update_finding(loop: LoopSummary, entries: list[ParameterEntry]) -> Finding:
     first = entries[0] if entries else None
     step = loop.lines.get("repeated step") or loop.lines.get("optimizer")
-    overlapping = _overlapping_optimizer(loop.double_updates)
+    overlapping = _overlapping_optimizer_line(loop.double_updates)
     related = get_related_lines((step, "a step here repeats the update")) if overlapping else ()
     return Finding(
         message=f"{loop.double_updates.repeated} of {loop.double_updates.steps} steps updated {format_names(entries)} "
@@ -103,6 +103,8 @@ def _double_update_finding(loop: LoopSummary, entries: list[ParameterEntry]) -> 
         related=related,
         cause="One optimizer was created from a part that contains all parameters of the other one."
         if _is_nested(loop.double_updates)
+        else "Both optimizers were created from the same parameters."
+        if len({*map(frozenset, _held_parameters(loop.double_updates))}) == 1
         else "Each optimizer was created from the shared part and its own part.",
         fix="Pass the shared part to only one optimizer, or run a separate backward pass before each step.",
         evidence={
@@ -124,17 +126,17 @@ def _is_nested(updates: DoubleUpdates) -> bool:
     return len(held) == 2 and (held[0] > held[1] or held[1] > held[0])
 
 
-def _overlapping_optimizer(updates: DoubleUpdates) -> SourceLine | None:
+def _overlapping_optimizer_line(updates: DoubleUpdates) -> SourceLine | None:
     """Return the line that creates the optimizer which holds the parameters of the other one, too; None if unknown.
 
     If both hold parameters of their own, or the same ones, that is the line of the later one.
     """
-    if len(updates.creations) != 2:
+    if len(updates.creation_lines) != 2:
         return None
     if _is_nested(updates):
         held = _held_parameters(updates)
-        return updates.creations[held[1] > held[0]]
-    known = [line for line in updates.creations if line]
+        return updates.creation_lines[held[1] > held[0]]
+    known = [line for line in updates.creation_lines if line]
     is_ordered = len(known) == 2 and len({line.file for line in known}) == 1
     return max(known, key=lambda line: line.number) if is_ordered else None
 

@@ -87,7 +87,10 @@ def step_missing(
             return
         raise NotChecked(f"only {loop.backward_passes} backward passes were recorded; at least {least} are needed")
     inspected = "inspected " if loop.tracked_steps < loop.steps else ""
-    steps_in_loop, clearing = is_in_loops_of(loop.stacks, "optimizer", "backward"), _clearing(loop, "before batch")
+    steps_in_loop, clearing = (
+        is_in_loops_of(loop.stacks, "optimizer", "backward"),
+        _clearing_event(loop, "before batch"),
+    )
     evidence = {
         "backward passes": loop.backward_passes,
         "steps": loop.steps,
@@ -99,9 +102,9 @@ def step_missing(
             "None, because they were cleared after backward()",
             "zero_grad() runs between backward() and step().",
             "Move zero_grad() before backward(), or after step().",
-            ordering_line(loop.stacks, _clearing(loop, "before step"), "optimizer"),
+            ordering_line(loop.stacks, _clearing_event(loop, "before step"), "optimizer"),
             evidence,
-            edits=_move_before(loop, _clearing(loop, "before step"), "backward"),
+            edits=_move_before(loop, _clearing_event(loop, "before step"), "backward"),
         )
     elif loop.cleared_gradients.names:
         yield _cleared_between_passes(loop, parameters)
@@ -161,7 +164,7 @@ def step_missing(
         )
 
 
-def _clearing(loop: LoopSummary, followed: str) -> str:
+def _clearing_event(loop: LoopSummary, followed: str) -> str:
     """Return the event of the calls that lost gradients, by what followed them; "zero_grad" if none was seen."""
     event = f"clearing {followed}"
     return event if event in loop.stacks else "zero_grad"
@@ -198,7 +201,7 @@ def _cleared_between_passes(loop: LoopSummary, parameters: list[ParameterEntry])
         "The gradients are cleared between two backward passes, so those of the first loss are lost.",
         "optimizer.zero_grad()   # once, before the first backward pass\n"
         "first_loss.backward(retain_graph=True)\nsecond_loss.backward()\noptimizer.step()",
-        loop.lines.get(_clearing(loop, "between passes")) or loop.lines.get("backward"),
+        loop.lines.get(_clearing_event(loop, "between passes")) or loop.lines.get("backward"),
         {"inspected steps": cleared.steps, "parameters": len(entries)},
     )
     module = largest_part(entries[0], entries, parameters) if entries else ""

@@ -96,9 +96,7 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
 def _reloaded_finding(reloads: StateDictLoads) -> Finding:
     """Report states that are loaded into the tensors they consist of, at the line that stores them."""
     store = _find_store(reloads.line) if reloads.line else None
-    related = (
-        get_related_lines((reloads.load_line, "its state is loaded into itself here")) if reloads.alias_line else ()
-    )
+    related = get_related_lines((reloads.load_line, "the state is loaded here")) if reloads.alias_line else ()
     return Finding(
         message=f"{reloads.live_tensor_loads} of {reloads.count} calls to load_state_dict received tensors that the "
         "network already holds, so nothing changed.",
@@ -106,7 +104,7 @@ def _reloaded_finding(reloads: StateDictLoads) -> Finding:
         related=related,
         cause="The copy of the network is shallow: it holds the same parameters."
         if _shallow_copies(reloads.alias_line)
-        else "Both networks are one object: to() and an assignment make no copy."
+        else "Both names refer to one network: to(), an assignment and a returned argument make no copy."
         if reloads.alias_line
         else "state_dict() returns the tensors themselves, not copies; or the copied network is the same object.",
         fix="target = copy.deepcopy(network)"

@@ -60,7 +60,7 @@ def collapsed_representation(
     with weights must receive equal samples, so that a large bias of the head is not reported. Everything is measured in
     eval mode, or in train mode if there is batch normalization, whose averages are meaningless before training; and
     again with small random numbers in parameters that are all zero, since heads and residual branches may start so.
-    If the layers compute all nodes of a graph, of which the samples are numbers, the rows of the nodes count.
+    If the layers compute all nodes of a graph and the samples are node numbers, the nodes are compared instead.
 
     A loss rewards agreement only if it stays the same when the targets are exchanged among the samples, and does not
     increase when the mean output replaces each output. After a run with such a loss, the samples count as alike below

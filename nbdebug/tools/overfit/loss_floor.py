@@ -332,7 +332,7 @@ def head_floor(
     """
     activation = _last_activation(output)
     if activation is None and not all(map(math.isfinite, bounds)):
-        raise NotChecked("the output does not end in an activation with a known range")
+        raise NotChecked("neither an activation nor a measured range limits the output")
     if setup.loss_fn is None or setup.step_fn is not None:
         raise NotChecked("the model output is not accessible where the loss is computed")
     tiny_pass = run_tiny_pass(setup, batch)
