@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,11 +23,14 @@ from nbdebug.loop_monitor.conclusions import (
 )
 from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements.heads import HeadSetup, get_options, get_torch_loss, make_head, name_heads
+from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import is_map_style, is_uncollated
 from nbdebug.setup.losses import FUNCTION_KINDS_BY_NAME, is_from_torch
 from nbdebug.tensors.pytree import tree_get, tree_leaves, tree_map, tree_tensors
 
+_MAX_OUTPUT_VALUES = 1_000_000
+_LOSS_TOLERANCE = 1e-4  # relative; devices add up in another order
 _Path = tuple[Any, ...]
 
 
@@ -94,12 +99,15 @@ class RecordedCall(Setup):
     """A setup of one batch: the arguments that a loop has passed to the model, and the target of its loss, if known.
 
     ``is_other`` is True if the loop passes other arguments than the setup, such as a mask or a part of a sequence.
-    ``head`` is the same call with the loss of the loop, if that compares one output with one target.
+    ``head`` is the same call with the loss of the loop, if that compares one output with one target. ``loss_value`` is
+    the loss of ``output``, which is None if it is large.
     """
 
     recorded: Batch | None = None
     is_other: bool = False
     head: HeadSetup | None = None
+    output: Any = None
+    loss_value: float = math.nan
 
     def split_batch(self, raw: Any, indices: tuple[int, ...] | None = None) -> Batch:
         """Return the recorded batch."""
@@ -117,11 +125,33 @@ def record_call(setup: Setup, step: TracedStep) -> RecordedCall:
     loader = DataLoader(batches, batch_size=None) if is_uncollated(setup.train_loader) else batches
     own = {**setup.arguments, **unknown, "train_loader": loader}
     recorded = Batch(args, kwargs, targets, _sample_positions(setup, step))
-    call = RecordedCall(**own, recorded=recorded, is_other=_passes_other_arguments(setup, step))
+    is_small = sum(tensor.numel() for tensor in tree_tensors(step.output)) <= _MAX_OUTPUT_VALUES
+    call = RecordedCall(
+        **own,
+        recorded=recorded,
+        is_other=_passes_other_arguments(setup, step),
+        output=tree_map(step.output, _copy) if is_small else None,
+        loss_value=float(step.loss.detach()),
+    )
     if targets:
         outputs = {id(tensor): path for path, tensor in _tensors(step.output)}
         call.head = _make_setup(call, step, terms[0], outputs[id(terms[0].output)], 0, "")
     return call
+
+
+def batch_with_loss(setup: Setup, call: RecordedCall) -> Batch | None:
+    """Return the batch of a call for the setup, if its loss, of the output and the target or none, is that of the loop.
+
+    None if the setup can split the batches of its loader as the loop does, or calls the model in a way of its own.
+    """
+    if not call.is_other or call.recorded is None or call.output is None or setup.loss_fn is None or setup.forward:
+        return None
+    for targets in (call.recorded.targets, ()):
+        batch = replace(call.recorded, targets=targets)
+        with Preserve(*setup.mutable_objects), torch.no_grad(), suppress(Exception):
+            if math.isclose(float(setup.loss(call.output, batch)), call.loss_value, rel_tol=_LOSS_TOLERANCE):
+                return batch
+    return None
 
 
 def _find_loss_terms(step: TracedStep) -> list[LossTerm]:

@@ -18,7 +18,13 @@ from nbdebug.loop_monitor.step_trace import TracedStep
 from nbdebug.measurements import Measurements, measurement_descriptions
 from nbdebug.measurements.forward_pass import ForwardPass, run_forward
 from nbdebug.measurements.heads import HeadSetup
-from nbdebug.measurements.loop_heads import RecordedCall, disproved_by_step, find_loop_heads, record_call
+from nbdebug.measurements.loop_heads import (
+    RecordedCall,
+    batch_with_loss,
+    disproved_by_step,
+    find_loop_heads,
+    record_call,
+)
 from nbdebug.measurements.loss_gradient import LossCall, find_loss_call
 from nbdebug.measurements.loss_sensitivity import comparisons_in_graph
 from nbdebug.measurements.registry import is_slow, measurement_closure
@@ -122,12 +128,15 @@ def judge_copy(setup: Setup, budget: Budget) -> Report:
         return runner.report()
 
 
-def judge_run(setup: Setup, checked_rules: Collection[str] = (), **external_values: Any) -> Report:
+def judge_run(
+    setup: Setup, checked_rules: Collection[str] = (), call: RecordedCall | None = None, **external_values: Any
+) -> Report:
     """Return the findings on a loop that has run; ``external_values`` are the measurements made of it.
 
     Besides the rules on the loop, asks again those that judge what training changes, and the cheap rules on data, loss
     and optimizer that are not among the ``checked_rules``: they name causes of what the run shows. A running loop is
-    judged repeatedly, so other slow measurements are skipped.
+    judged repeatedly, so other slow measurements are skipped. Rules on the model that cannot be asked with a batch of
+    the loader are asked with the arguments of the ``call`` that the loop has made.
     """
     rules = project_rules()
     again = [rule for rule in rules if rule.asked_again]
@@ -140,7 +149,11 @@ def judge_run(setup: Setup, checked_rules: Collection[str] = (), **external_valu
         if name in _ONLY_IN_CHECKUP or (is_slow(name) and name not in available)
     }
     selected = {rule.code: rule for rule in (*on_loop, *again, *causes)}
-    report = _judge(setup, list(selected.values()), {**skipped, **external_values})
+    values = {**skipped, **external_values}
+    report = _judge(setup, list(selected.values()), values)
+    unchecked = [rule for rule in again if rule.code not in report.checked_rules | CALL_RULES]
+    if call is not None and unchecked and (batch := batch_with_loss(setup, call)) is not None:
+        report = merge_reports([report, _judge(setup, unchecked, {**values, "batches": [batch]})])
     return replace(report, asked_again=frozenset(rule.code for rule in again))
 
 

@@ -373,6 +373,7 @@ class Watch:
             report_of_rules = judge_run(
                 self.setup,
                 checked_rules,
+                session.first_step.call,
                 loop=loop_summary,
                 record=self.record,
                 incident=replayed,

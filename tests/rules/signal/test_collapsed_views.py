@@ -273,3 +273,29 @@ def test_collapse_is_placed_where_the_model_gathers_the_targets_alone(separates:
     (finding,) = findings(SeparateViews(separates), loss_fn)
     source = finding.where.source or ""
     assert ("targets = (first_target, second_target)" if separates else "F.cosine_similarity(") in source
+
+
+class PairOfViews(TwoViews):
+    """Takes two views that the loop makes, and not the images and labels of the loader."""
+
+    def forward(self, first: Tensor, second: Tensor) -> Views:  # type: ignore[override]
+        embeddings = [self.encoder(view) for view in (first, second)]
+        predictions = [self.predictor(embedding) for embedding in embeddings]
+        targets = [embedding.detach() if self.stops else embedding for embedding in embeddings]
+        return predictions[0], predictions[1], targets[0], targets[1]
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_collapse_of_views_that_the_loop_makes_is_judged_by_its_own_call(stops: bool) -> None:
+    model, loader = PairOfViews(stops), DataLoader(TensorDataset(IMAGES, LABELS), 60, shuffle=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    debugger = Debugger(model, loader, loss_fn=lambda views: disagreement(views, LABELS), optimizer=optimizer)
+    with debugger.watch():
+        for _ in range(40):
+            for x, _ in loader:
+                optimizer.zero_grad()
+                views = model(x + 0.3 * torch.randn_like(x), x + 0.3 * torch.randn_like(x))
+                disagreement(views, LABELS).backward()
+                optimizer.step()
+    faults = [finding for finding in debugger.findings if finding.code == "G415" and finding.severity != "note"]
+    assert len(faults) == (0 if stops else 1)
