@@ -9,18 +9,27 @@ import torch
 
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.assignments import covering_statement
+from nbdebug.source.assignments import certain_line, covering_statement
 from nbdebug.source.creation import find_creation
 from nbdebug.source.location import SourceLine
 from nbdebug.source.producers import SHAPE_CHANGES, part_producer
 from nbdebug.source.references import find_names
 from nbdebug.source.scopes import Expression, file_scope
-from nbdebug.source.search import find_lines, matches_call, search_files
+from nbdebug.source.search import (
+    call_name,
+    enclosing_loops,
+    enclosing_scope,
+    find_lines,
+    matches_call,
+    read_names,
+    search_files,
+)
 
 _DTYPE_CHANGES = {"float", "double", "half", "bfloat16", "long", "int", "short", "bool", "type", "type_as"}
 _VALUE_CHANGES = {"sigmoid", "softmax", "log_softmax", "logsigmoid", "exp", "log", "log1p", "tanh", "relu", "clamp"}
 _VALUE_CHANGES |= {"argmax", "one_hot", "normalize", "where", "masked_select", "permute", "transpose", "movedim"}
 _CHANGES = SHAPE_CHANGES | _DTYPE_CHANGES | _VALUE_CHANGES
+_MAX_STEPS = 5  # of assignments, back from an argument
 _ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.Compare)
 
 
@@ -61,6 +70,8 @@ def _is_changed(call: ast.Call, position: int, line: SourceLine) -> bool:
         inputs = {ast.dump(argument) for argument in first.args} if isinstance(first, ast.Call) else set()
         if ast.dump(call.args[position]) in inputs:
             return True  # as in an autoencoder, whose target is not that of the loader
+        if _is_made_without_target(call.args[position], line):
+            return True  # such as noise that the model predicts
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):  # a function of the user's, by what it returns
         node = part_producer(Expression(file_scope(line.file), call.args[position]), None).node
     while isinstance(node, ast.Call):
@@ -73,6 +84,30 @@ def _is_changed(call: ast.Call, position: int, line: SourceLine) -> bool:
     if isinstance(node, ast.Subscript):
         return isinstance(node.slice, (ast.Tuple, ast.Slice))
     return isinstance(node, _ARITHMETIC)
+
+
+def _is_made_without_target(argument: ast.expr, line: SourceLine) -> bool:
+    """Return whether an argument in a loop like ``for x, y in loader`` is computed from the first variable alone."""
+    scope = enclosing_scope(line)
+    loops = [loop for loop in enclosing_loops(scope, line.number) if _unpacks(loop)] if scope else []
+    if not loops:
+        return False
+    first, *others = loops[0].target.elts  # type: ignore[attr-defined]
+    inputs, targets = (
+        {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} for node in (first, ast.Tuple(others))
+    )
+    names, reached = read_names(argument), set[str]()
+    for _ in range(_MAX_STEPS):
+        reached |= names
+        makers = [covering_statement(made) for name in names - inputs - targets if (made := certain_line(line, name))]
+        names = {name for maker in makers if maker is not None for name in read_names(maker)} - reached
+    return bool(reached & inputs) and not reached & targets
+
+
+def _unpacks(loop: ast.For) -> bool:
+    """Check for a loop over pairs, other than those of ``enumerate`` and ``zip``."""
+    is_numbered = call_name(loop.iter) in ("enumerate", "zip")
+    return isinstance(loop.target, ast.Tuple) and len(loop.target.elts) > 1 and not is_numbered
 
 
 def _maker(argument: ast.expr, line: SourceLine) -> ast.expr:

@@ -181,6 +181,27 @@ def test_checkup_of_script_names_conversion_as_reason(
 
 
 @pytest.mark.parametrize(
+    ("lines", "target", "is_made"),
+    [
+        (["noise = torch.randn_like(inputs)"], "noise", True),
+        (["size = inputs.shape", "noise = torch.randn(size)"], "noise", True),
+        (["noise = torch.randn_like(inputs)"], "target", False),
+        (["other = target", "goal = other.clone()"], "goal", False),
+    ],
+)
+def test_target_that_a_script_makes_without_that_of_the_loader(
+    tmp_path: Path, lines: list[str], target: str, is_made: bool
+) -> None:
+    setup, loss, *_ = ADAPTED["reconstruction"]
+    body = "\n        ".join(["optimizer.zero_grad()", *lines])
+    loop = LOOP.replace("optimizer.zero_grad()", body).format(f"criterion(net(inputs), {target})")
+    indented = loop.replace("\n", "\n    ")
+    text = f"{SETUP}{setup}{loss}{DEBUGGER}\ndef train():{indented}\n"
+    debugger: Debugger = load_module(tmp_path / "program_with_noise.py", text).dbg
+    assert ("D102" in faults(debugger.checkup())) is not is_made
+
+
+@pytest.mark.parametrize(
     ("case", "call"),
     [
         ("classes from 1", "(net(inputs), target)"),
