@@ -106,7 +106,9 @@ def _double_update_finding(loop: LoopSummary, entries: list[ParameterEntry]) -> 
         else "Both optimizers were created from the same parameters."
         if len({*map(frozenset, _held_parameters(loop.double_updates))}) == 1
         else "Each optimizer was created from the shared part and its own part.",
-        fix="Pass the shared part to only one optimizer, or run a separate backward pass before each step.",
+        fix="Create this optimizer without the parameters that the other one holds."
+        if _is_nested(loop.double_updates) and overlapping
+        else "Pass the shared part to only one optimizer, or run a separate backward pass before each step.",
         evidence={
             "steps": loop.double_updates.steps,
             "again": loop.double_updates.repeated,
