@@ -40,6 +40,7 @@ from nbdebug.loop_monitor.loss_graph import (
     loss_operands,
     nearest_graph,
 )
+from nbdebug.loop_monitor.loss_leaves import LossLeafMonitor
 from nbdebug.loop_monitor.loss_weights import LossWeights
 from nbdebug.loop_monitor.modes import (
     BatchOrderMonitor,
@@ -91,7 +92,6 @@ class LoopMonitor(OptimizerTracking):
         self.accumulation_counter, self.batch_alignment = AccumulationCounter(), BatchAlignmentMonitor()
         self.mode_monitor, self.rounded_updates = ModeMonitor(self.model), RoundedUpdates(self.model)
         self.retained_graph_counter = RetainedGraphCounter(self.model)
-        self.device_sync_counter = DeviceSyncCounter()
         self.gradient_changes, self.weight_aliases = GradientChangeMonitor(), WeightAliasMonitor(self.model)
         self.scheduler_monitor = SchedulerMonitor(setup.schedulers, self.tracked_optimizers)
         self.resumption = ResumptionMonitor(setup.optimizers, self.scheduler_monitor)
@@ -104,11 +104,11 @@ class LoopMonitor(OptimizerTracking):
         self.cleared_gradients = ClearedGradientMonitor(self.parameter_tracker)
         self.gradient_versions = GradientVersions(self.sampled_parameters)
         self.concerns_model, self.has_reached_model, self.is_only_model = True, False, True
-        self.batch_use_counter, self.tracked_steps = BatchUseCounter(), 0
+        self.batch_use_counter, self.device_sync_counter, self.tracked_steps = BatchUseCounter(), DeviceSyncCounter(), 0
         self.leftover_gradients = LeftoverGradientMonitor(self.tracked_optimizers)
         self.root_variables, self.evaluation = RootVariables(), EvaluationMonitor(setup, lambda: self.loss_kind)
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=not setup.is_compiled)
-        self.restored_weights = RestoredWeightsMonitor(self.model)
+        self.restored_weights, self.loss_leaves = RestoredWeightsMonitor(self.model), LossLeafMonitor(setup)
         self.training_averages = TrainingAverageMonitor(setup)
         self.homogeneous_losses, self.frozen_steps = HomogeneousLossMonitor(), FrozenStepMonitor()
         self.loss_operands: LossOperands | None = None

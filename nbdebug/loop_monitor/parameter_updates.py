@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, nonzero_gradients
+from nbdebug.loop_monitor.loss_leaves import LossLeafMonitor
 from nbdebug.setup.setup import optimized_parameters
 from nbdebug.tensors.memory import share_memory
 
@@ -27,11 +28,11 @@ _MIN_GRADIENTS, _MIN_GRADIENT_SHARE = 5, 0.4  # of the checks of a parameter tha
 class UncoveredParameters:
     """Trainable parameters with a gradient that no optimizer of a loop holds.
 
-    ``replaced`` came into the model while the loop ran, in place of others, ``added`` in addition to them.
-    ``unfrozen`` were frozen when it began, ``never_held`` were trainable all the time and have not changed. ``of_loss``
-    are those of the loss itself. ``never_stepped`` had a gradient at the given number of checks, which are many, and
-    have not changed; an optimizer holds them that has never stepped, beside others that have. ``optimizers`` counts
-    the optimizers of the program.
+    ``replaced`` came into the model while the loop ran, in place of others, ``added`` in addition to them. ``unfrozen``
+    were frozen when it began, ``never_held`` were trainable all the time and have not changed. ``of_loss`` are those of
+    the loss itself, and ``tensors_of_loss`` names of tensors without an owner. ``never_stepped`` had a gradient at the
+    given number of checks, which are many, and have not changed; an optimizer holds them that has never stepped, beside
+    others that have. ``optimizers`` counts the optimizers of the program.
     """
 
     replaced: tuple[str, ...] = ()
@@ -39,6 +40,7 @@ class UncoveredParameters:
     unfrozen: tuple[str, ...] = ()
     never_held: tuple[str, ...] = ()
     of_loss: tuple[str, ...] = ()
+    tensors_of_loss: tuple[str, ...] = ()
     optimizers: int = 1
     never_stepped: Mapping[str, int] = field(default_factory=dict)
 
@@ -99,6 +101,7 @@ class ParameterTracker:
         loss_fn: object,
         tracked: Iterable[TrackedOptimizer],
         replaced_optimizers: Container[torch.optim.Optimizer] = (),
+        loss_leaves: LossLeafMonitor | None = None,
     ) -> UncoveredParameters:
         """Return the parameters with a gradient that no optimizer holds, although the ``tracked`` ones step.
 
@@ -114,7 +117,7 @@ class ParameterTracker:
             {name: p for name, p in parameters if p.requires_grad and id(p) not in held and self.has_gradient(name, p)}
             for parameters in (model.named_parameters(), loss_parameters)
         )
-        if not of_model and not of_loss:
+        if not of_model and not of_loss and not (loss_leaves and loss_leaves.unoptimized(held)):
             return UncoveredParameters(never_stepped=never_stepped)
         optimizers = [optimizer for optimizer in _live_optimizers() if optimizer not in replaced_optimizers]
         held = _held_ids(optimizers)
@@ -129,6 +132,7 @@ class ParameterTracker:
             tuple(unfrozen),
             tuple(name for name in uncovered if name in never_held),
             tuple(name for name, p in of_loss.items() if id(p) not in held),
+            loss_leaves.unoptimized(held) if loss_leaves else (),
             len(optimizers),
             never_stepped,
         )

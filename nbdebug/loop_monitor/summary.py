@@ -292,6 +292,7 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
             monitor.setup.loss_fn,
             monitor.tracked_optimizers.values(),
             monitor.replaced_optimizers,
+            monitor.loss_leaves,
         ),
         rounded_updates={name: tuple(samples) for name, samples in monitor.rounded_updates.samples.items()},
     )

@@ -200,6 +200,8 @@ class WatchSession:
         if (step := self.step_trace.on_backward_begin(roots)) is not None:
             monitor = self.loop_monitor
             monitor.attempt(monitor.weight_aliases.on_loss, step.loss_calls, sys._getframe(1))
+            graph = step.trace.get_graph(step.loss)
+            monitor.attempt(monitor.loss_leaves.on_loss, graph, step.batch, step.loss_calls, sys._getframe(1))
             monitor.batch_alignment.separate_draws = step.separate_draws
             self.first_step = judge_step(self.setup, step)
             self.learned_unpack = learn_unpack(self.setup, step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from typing import TypeGuard
 
 import torch
 
@@ -27,7 +28,15 @@ from nbdebug.setup.source_lines import creation_line, find_setup_creation, only_
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.edits import replace_node
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
-from nbdebug.source.search import call_name, find_unique_line, matches_replacement, may_assign
+from nbdebug.source.search import (
+    call_name,
+    file_nodes,
+    find_unique_line,
+    matches_replacement,
+    may_assign,
+    search_files,
+    syntax_tree,
+)
 
 _MAX_MODULES = 3
 _CREATED = "the optimizer is created here"
@@ -55,7 +64,9 @@ def parameter_not_optimized(
     Compares, by identity, the parameters that require a gradient with those that the optimizers hold. Tied parameters
     count once; several optimizers count together. Parameters of the loss itself are checked in the same way. In your
     own loop, it finds parameters that had a gradient, did not change, and that no optimizer of the program holds, and
-    those that were unfrozen or added to the model while it ran.
+    those that were unfrozen or added to the model while it ran. It also finds tensors that the loss depends on and no
+    module holds, such as learned weights of its terms. Tensors that the loop changes, or computes a gradient of by
+    ``torch.autograd.grad``, are not reported.
 
     ## Why it matters
     Its gradient is computed at every step and never used: the layer keeps its initial weights, while the loss still
@@ -75,14 +86,14 @@ def parameter_not_optimized(
     """
     missing = [entry for entry in parameters if entry.parameter.requires_grad and not entry.groups]
     loss_parameters = _unoptimized_loss_parameters(setup, optimizers)
-    optimizer_count = len(optimizers)
+    optimizer_count, tensors = len(optimizers), tuple[str, ...]()
     if isinstance(loop, LoopSummary) and loop.backward_passes:
         uncovered = loop.uncovered_parameters
         missing = [
             entry for entry in parameters if entry.parameter.requires_grad and entry.name in uncovered.never_held
         ]
         loss_parameters = [name for name in loss_parameters if name in uncovered.of_loss]
-        optimizer_count = max(optimizer_count, uncovered.optimizers)
+        optimizer_count, tensors = max(optimizer_count, uncovered.optimizers), uncovered.tensors_of_loss
         if uncovered.unfrozen:
             yield _unfrozen_finding(setup, uncovered.unfrozen, parameters)
         if uncovered.added:
@@ -121,6 +132,38 @@ def parameter_not_optimized(
             fix=f"optimizer = {optimizer_code(optimizers[0], '[*model.parameters(), *loss_fn.parameters()]')}",
             evidence={"parameters": loss_parameters},
         )
+    if tensors:
+        yield _loss_tensors_finding(setup, optimizers, tensors)
+
+
+def _loss_tensors_finding(
+    setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...], names: tuple[str, ...]
+) -> Finding:
+    """Report tensors of the user's own that the loss depends on, such as learned weights of its terms."""
+    files = search_files(user_written_objects(setup))
+    nodes = [(file, node) for file in files for node in file_nodes(syntax_tree(file))]
+    assigned = {name: [(file, node) for file, node in nodes if _assigns(node, name)] for name in names}
+    lines = {SourceLine(file, node.lineno) for file, node in assigned[names[0]]}
+    are_variables = all(isinstance(node.targets[0], ast.Name) for places in assigned.values() for _, node in places)
+    subject = "a tensor" if len(names) == 1 else "tensors"
+    parameters = f"[*model.parameters(), {', '.join(names)}]"
+    return Finding(
+        message=f"No parameter group contains {join_names(names)}, {subject} that the loss depends on, so no step "
+        f"updates {'it' if len(names) == 1 else 'them'}.",
+        where=get_location(_last_parameters_line(setup, optimizers), None, names[0]),
+        related=get_related_lines((lines.pop() if len(lines) == 1 else None, "the tensor is created here")),
+        cause="The optimizer was created from the model, which does not hold this tensor.",
+        fix=f"optimizer = {optimizer_code(optimizers[0], parameters)}"
+        if are_variables and all(assigned.values())
+        else f"# pass {join_names(names)} to the optimizer, too",
+        evidence={"tensors": list(names)},
+        aspect="tensors of the loss",
+        severity="warning",
+    )
+
+
+def _assigns(node: ast.AST, name: str) -> TypeGuard[ast.Assign]:
+    return isinstance(node, ast.Assign) and any(getattr(t, "id", getattr(t, "attr", "")) == name for t in node.targets)
 
 
 def _last_parameters_line(setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...]) -> SourceLine | None:
