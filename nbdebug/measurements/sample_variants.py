@@ -14,6 +14,7 @@ from nbdebug.tensors.pytree import tree_leaves
 
 MIN_RELATED_SAMPLES = 16
 _MIN_SIGMAS, _MIN_SPREAD = 4.0, 0.1
+_NUMERIC = (Tensor, np.ndarray, np.generic, int, float)
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,6 @@ def sample_arrays(sample: Any) -> list[np.ndarray[Any, Any]]:
     """Return the numbers of a sample, with one array for each tensor, array, image or number."""
     leaves = [leaf for _, leaf in tree_leaves(sample) if isinstance(leaf, _NUMERIC) or _is_picture(leaf)]
     return [array for leaf in leaves if (array := np.asarray(leaf)).dtype.kind in "fiub"]
-
-
-_NUMERIC = (Tensor, np.ndarray, np.generic, int, float)
 
 
 def _is_picture(leaf: Any) -> bool:

@@ -33,6 +33,9 @@ _SAME_COLUMNS = {"fillna", "nan_to_num", "clip", "clamp", "copy", "dropna", "res
 _SAME_COLUMNS |= {"log1p", "round", "fit_transform", "transform", "sample", "normalize", "scale", "zscore"}
 _TABLE_METHODS = {"fillna", "clip", "clamp", "copy", "dropna", "reset_index", "abs", "log1p", "round", "sample"}
 
+_CONVERSIONS = {"to_numpy", "astype", "float", "double", "numpy", "copy", "detach", "cpu", "to"}  # keep the width
+_STATISTICS = {"mean", "std", "var", "min", "max", "median", "sum", "quantile", "norm", "sqrt", "clip", "clamp"}
+
 
 @dataclass(frozen=True)
 class _InputColumn:
@@ -168,9 +171,8 @@ def _first_column(columns: ast.Slice) -> int | None:
 def _is_statistic(side: Expression) -> bool:
     """Check for a number, or values by which a table is scaled: statistics have no columns that can be followed."""
     end = part_producer(side, None, passes_conversions=True).node
-    statistics = {"mean", "std", "var", "min", "max", "median", "sum", "quantile", "norm", "sqrt", "clip", "clamp"}
     is_number = isinstance(end, (ast.Constant, ast.UnaryOp))
-    return is_number or call_name(end) in statistics or (isinstance(end, ast.BinOp) and _is_of_statistics(side, end))
+    return is_number or call_name(end) in _STATISTICS or (isinstance(end, ast.BinOp) and _is_of_statistics(side, end))
 
 
 def _is_of_statistics(side: Expression, end: ast.BinOp) -> bool:
@@ -217,7 +219,7 @@ def _width(part: Expression) -> int | None:
     made = part_producer(part, None, passes_conversions=True)
     for expression in (part, made):
         node, scope = expression.node, expression.scope
-        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and call_name(node) in _KEEPS_WIDTH:
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and call_name(node) in _CONVERSIONS:
             node = node.func.value
         if isinstance(node, ast.Attribute) and node.attr == "values":
             node = node.value
@@ -241,9 +243,6 @@ def _selected_count(index: ast.expr) -> int | None:
     first = _first_column(columns) if isinstance(columns, ast.Slice) else None
     end = getattr(getattr(columns, "upper", None), "value", None)
     return end - first if first is not None and type(end) is int and end > first else None
-
-
-_KEEPS_WIDTH = {"to_numpy", "astype", "float", "double", "numpy", "copy", "detach", "cpu", "to"}
 
 
 def _is_single(node: ast.expr) -> bool:

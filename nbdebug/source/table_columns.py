@@ -14,6 +14,7 @@ from nbdebug.source.search import assignment_targets, call_name, enclosing_scope
 _WHOLE_VALUES = {"values", "data", "array", "T", "mT"}  # attributes that hold all of a variable
 _SAME_COLUMNS = {"dropna", "sample", "copy", "reset_index", "sort_values", "head", "tail", "query", "drop_duplicates"}
 _SAME_COLUMNS |= {"fillna", "astype", "clip", "round"}
+_TABLE_METHODS = _SAME_COLUMNS | {"assign", "drop"}
 _TABLE_LIBRARIES = ("pandas.", "polars.")
 _MAX_DEPTH = 12
 
@@ -106,9 +107,6 @@ def _columns_of_call(table: Expression, call: ast.Call, depth: int) -> list[str]
     return [column for column in columns if column not in names] if names else None
 
 
-_TABLE_METHODS = _SAME_COLUMNS | {"assign", "drop"}
-
-
 def next_step(expression: Expression, position: int | None) -> tuple[Expression, int | None] | None:
     """Return what a variable, an attribute, a conversion or a call of a user's function is made of; else None."""
     steps = part_steps(expression, position, passes_conversions=True)
@@ -140,8 +138,8 @@ def column_write(table: Expression, column: int | str, width: int | None) -> ast
 
 def _statements_before(table: Expression) -> list[ast.Assign]:
     syntax = enclosing_scope(table.line)
-    found = [node for node in (own_statements(syntax) if syntax else ()) if isinstance(node, ast.Assign)]
-    return sorted((node for node in found if node.lineno < table.node.lineno), key=lambda node: node.lineno)
+    assignments = [node for node in (own_statements(syntax) if syntax else ()) if isinstance(node, ast.Assign)]
+    return sorted((node for node in assignments if node.lineno < table.node.lineno), key=lambda node: node.lineno)
 
 
 def _written_key(statement: ast.Assign, table: ast.expr) -> Any:
