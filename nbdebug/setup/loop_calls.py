@@ -70,7 +70,7 @@ def _is_changed(call: ast.Call, position: int, line: SourceLine) -> bool:
         inputs = {ast.dump(argument) for argument in first.args} if isinstance(first, ast.Call) else set()
         if ast.dump(call.args[position]) in inputs:
             return True  # as in an autoencoder, whose target is not that of the loader
-        if _is_made_without_target(call.args[position], line):
+        if _is_made_without_target(call.args[0], call.args[position], line):
             return True  # such as noise that the model predicts
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):  # a function of the user's, by what it returns
         node = part_producer(Expression(file_scope(line.file), call.args[position]), None).node
@@ -86,8 +86,8 @@ def _is_changed(call: ast.Call, position: int, line: SourceLine) -> bool:
     return isinstance(node, _ARITHMETIC)
 
 
-def _is_made_without_target(argument: ast.expr, line: SourceLine) -> bool:
-    """Return whether an argument in a loop like ``for x, y in loader`` is computed from the first variable alone."""
+def _is_made_without_target(output: ast.expr, argument: ast.expr, line: SourceLine) -> bool:
+    """Return whether an output and an argument in a loop ``for x, y in loader`` are both computed from ``x`` alone."""
     scope = enclosing_scope(line)
     loops = [loop for loop in enclosing_loops(scope, line.number) if _unpacks(loop)] if scope else []
     if not loops:
@@ -96,12 +96,18 @@ def _is_made_without_target(argument: ast.expr, line: SourceLine) -> bool:
     inputs, targets = (
         {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} for node in (first, ast.Tuple(others))
     )
-    names, reached = read_names(argument), set[str]()
+    sources = [_sources(node, inputs | targets, line) for node in (output, argument)]
+    return all(source & inputs for source in sources) and not sources[1] & targets
+
+
+def _sources(node: ast.expr, ends: set[str], line: SourceLine) -> set[str]:
+    """Return the variables from which an expression is computed, back to those in ``ends``."""
+    names, reached = read_names(node), set[str]()
     for _ in range(_MAX_STEPS):
         reached |= names
-        makers = [covering_statement(made) for name in names - inputs - targets if (made := certain_line(line, name))]
+        makers = [covering_statement(made) for name in names - ends if (made := certain_line(line, name))]
         names = {name for maker in makers if maker is not None for name in read_names(maker)} - reached
-    return bool(reached & inputs) and not reached & targets
+    return reached
 
 
 def _unpacks(loop: ast.For) -> bool:

@@ -178,8 +178,7 @@ def test_only_pairs_of_codes_that_fit_no_other_code_are_listed() -> None:
     val_names = np.roll(NAMES, 1)
     (finding,) = d125_findings(with_equal_heights(600, 0, NAMES), with_equal_heights(400, 1, val_names))
     text = str(finding.message)  # type: ignore[attr-defined]
-    listed = [
-        tuple(map(int, pair.split(" and "))) for pair in text.split("training code: ")[1].split(". ")[0].split(", ")
-    ]
+    pairs = text.split("validation and training codes ")[1].split(". ")[0].split(", ")
+    listed = [tuple(map(int, pair.split(" and "))) for pair in pairs]
     assert sorted(listed) == [(0, 5), (4, 3), (5, 4)]
     assert all(val_names[own] == NAMES[other] for own, other in listed)
