@@ -176,12 +176,22 @@ def _sample_positions(setup: Setup, step: TracedStep) -> tuple[int, ...] | None:
     The positions stand for the indices of the samples, which the loop does not tell.
     """
     sizes = {len(tensor) if tensor.dim() else 0 for tensor in tree_tensors(step.batch.raw)}
-    shapes = [shape for _, shape in _shapes(step.batch)]
     if not is_map_style(setup.train_loader) or len(sizes) != 1:
         return None
     (size,) = sizes
-    is_first = any(shape[:1] == (size,) for shape in shapes) and not any(size in shape[1:] for shape in shapes)
-    return tuple(range(size)) if is_first else None
+    passed = [tensor for _, tensor in _tensors((step.batch.args, step.batch.kwargs))]
+    loaded = [tensor for _, tensor in _tensors(step.batch.raw)]
+    is_first = any(tensor.shape[:1] == (size,) for tensor in passed)
+    is_certain = all(size not in tensor.shape[1:] or _has_order_of(tensor, loaded) for tensor in passed)
+    return tuple(range(size)) if is_first and is_certain else None
+
+
+def _has_order_of(tensor: Tensor, loaded: Sequence[Tensor]) -> bool:
+    """Return whether a tensor with two axes of one length is closer to a loaded one as it is than transposed."""
+    axis = tensor.shape.index(len(tensor), 1) if len(tensor) in tensor.shape[1:] else 0
+    values, turned = tensor.detach().float(), tensor.detach().float().transpose(0, axis)
+    others = [other.to(values) for other in loaded if other.shape == tensor.shape]
+    return bool(axis) and any(bool((values - other).abs().mean() < (turned - other).abs().mean()) for other in others)
 
 
 def _shapes(batch: Batch) -> list[tuple[_Path, torch.Size]]:

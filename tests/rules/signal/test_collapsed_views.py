@@ -287,7 +287,8 @@ class PairOfViews(TwoViews):
 
 @pytest.mark.parametrize("stops", [False, True])
 def test_collapse_of_views_that_the_loop_makes_is_judged_by_its_own_call(stops: bool) -> None:
-    model, loader = PairOfViews(stops), DataLoader(TensorDataset(IMAGES, LABELS), 60, shuffle=True)
+    # As many samples as pixels: the order of both axes must be told apart.
+    model, loader = PairOfViews(stops), DataLoader(TensorDataset(IMAGES, LABELS), 64, shuffle=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     debugger = Debugger(model, loader, loss_fn=lambda views: disagreement(views, LABELS), optimizer=optimizer)
     with debugger.watch():
