@@ -55,7 +55,7 @@ class ClearingCalls:
         """Record that gradients were cleared by a call on a frame; None if it is unknown."""
         self.pending = user_stack(frame) if frame is not None else ()
 
-    def on_next(self, event: str) -> None:
+    def on_following_event(self, event: str) -> None:
         """Record the event that follows the latest of these calls."""
         self.stacks.add(event, self.pending)
         self.pending = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType
 
@@ -56,15 +56,14 @@ class LossLeafMonitor:
             if names := find_names(leaf, frame):
                 self.leaves.append(_LossLeaf(min(names, key=len), weakref.ref(leaf), leaf.detach().clone()))
 
-    def unoptimized(self, held: Container[int]) -> tuple[str, ...]:
-        """Return the names of the tensors with a gradient that still have their values and whose id is not ``held``."""
-        return tuple(leaf.name for leaf in self._living() if id(leaf.tensor()) not in held)
-
-    def _living(self) -> Iterator[_LossLeaf]:
-        for leaf in self.leaves:
-            tensor = leaf.tensor()
-            if tensor is not None and tensor.grad is not None and torch.equal(tensor.detach(), leaf.initial):
-                yield leaf
+    def unchanged(self) -> dict[str, Tensor]:
+        """Return the tensors by name that still exist, have a gradient, and have kept their values."""
+        tensors = {leaf.name: (leaf.tensor(), leaf.initial) for leaf in self.leaves}
+        return {
+            name: tensor
+            for name, (tensor, initial) in tensors.items()
+            if tensor is not None and tensor.grad is not None and torch.equal(tensor.detach(), initial)
+        }
 
 
 def _is_owned(leaf: Tensor, model: nn.Module) -> bool:

@@ -250,7 +250,7 @@ class BatchUseCounter:
 
     def on_backward_end(self, split: str) -> None:
         """Record a backward pass by the split of the latest batch."""
-        self.clearings.on_next("clearing between passes")
+        self.clearings.on_following_event("clearing between passes")
         if split == "train":
             self.batches_with_backward += self.backward_batch != self.batch
             self.summed += self.backward_batch != self.batch
@@ -269,11 +269,11 @@ class BatchUseCounter:
             self.discarded_batches += self.cleared_batches
             self.discarded_in_step += self.cleared_batches
             self.cleared_batch = None
-            self.clearings.on_next("clearing before batch")
+            self.clearings.on_following_event("clearing before batch")
 
     def on_step_end(self) -> None:
         """Record a step."""
-        self.clearings.on_next("clearing before step")
+        self.clearings.on_following_event("clearing before step")
         self.stepped_batch = self.batch
         self.summing_steps += self.summed > 1
         self.incomplete_steps += self.summed > 1 and self.discarded_in_step > 0

@@ -100,8 +100,8 @@ class ParameterTracker:
         model: nn.Module,
         loss_fn: object,
         tracked: Iterable[TrackedOptimizer],
-        replaced_optimizers: Container[torch.optim.Optimizer] = (),
-        loss_leaves: LossLeafMonitor | None = None,
+        replaced_optimizers: Container[torch.optim.Optimizer],
+        loss_leaves: LossLeafMonitor,
     ) -> UncoveredParameters:
         """Return the parameters with a gradient that no optimizer holds, although the ``tracked`` ones step.
 
@@ -117,7 +117,8 @@ class ParameterTracker:
             {name: p for name, p in parameters if p.requires_grad and id(p) not in held and self.has_gradient(name, p)}
             for parameters in (model.named_parameters(), loss_parameters)
         )
-        if not of_model and not of_loss and not (loss_leaves and loss_leaves.unoptimized(held)):
+        tensors = {name: tensor for name, tensor in loss_leaves.unchanged().items() if id(tensor) not in held}
+        if not of_model and not of_loss and not tensors:
             return UncoveredParameters(never_stepped=never_stepped)
         optimizers = [optimizer for optimizer in _live_optimizers() if optimizer not in replaced_optimizers]
         held = _held_ids(optimizers)
@@ -132,7 +133,7 @@ class ParameterTracker:
             tuple(unfrozen),
             tuple(name for name in uncovered if name in never_held),
             tuple(name for name, p in of_loss.items() if id(p) not in held),
-            loss_leaves.unoptimized(held) if loss_leaves else (),
+            tuple(name for name, tensor in tensors.items() if id(tensor) not in held),
             len(optimizers),
             never_stepped,
         )

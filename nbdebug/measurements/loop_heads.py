@@ -140,9 +140,10 @@ def record_call(setup: Setup, step: TracedStep) -> RecordedCall:
 
 
 def batch_with_loss(setup: Setup, call: RecordedCall) -> Batch | None:
-    """Return the batch of a call for the setup, if its loss, of the output and the target or none, is that of the loop.
+    """Return the recorded batch if the setup's loss of the recorded output equals the loss of the loop; else None.
 
-    None if the setup can split the batches of its loader as the loop does, or calls the model in a way of its own.
+    The loss takes the recorded target, or no target. None also if the setup splits the batches of its loader as the
+    loop does, or calls the model in a way of its own.
     """
     if not call.is_other or call.recorded is None or call.output is None or setup.loss_fn is None or setup.forward:
         return None
@@ -189,9 +190,11 @@ def _sample_positions(setup: Setup, step: TracedStep) -> tuple[int, ...] | None:
 def _has_order_of(tensor: Tensor, loaded: Sequence[Tensor]) -> bool:
     """Return whether a tensor with two axes of one length is closer to a loaded one as it is than transposed."""
     axis = tensor.shape.index(len(tensor), 1) if len(tensor) in tensor.shape[1:] else 0
-    values, turned = tensor.detach().float(), tensor.detach().float().transpose(0, axis)
+    values, transposed = tensor.detach().float(), tensor.detach().float().transpose(0, axis)
     others = [other.to(values) for other in loaded if other.shape == tensor.shape]
-    return bool(axis) and any(bool((values - other).abs().mean() < (turned - other).abs().mean()) for other in others)
+    return bool(axis) and any(
+        bool((values - other).abs().mean() < (transposed - other).abs().mean()) for other in others
+    )
 
 
 def _shapes(batch: Batch) -> list[tuple[_Path, torch.Size]]:

@@ -23,12 +23,13 @@ _MAX_STEPS = 4
 def splitting_line(setup: Setup) -> SourceLine | None:
     """Return the line that draws the order by which samples are divided, or else the line that selects them.
 
-    The variables that select the validation samples are followed back to that line. It is the only call of a function
-    that splits data if there is one.
+    If a single line calls a function that splits data, it is that line. Otherwise the variables that select the
+    validation samples are followed back to the line that draws the order.
     """
+    if splitter := find_unique_line(lambda node: call_name(node) in _SPLITTERS, user_written_objects(setup)):
+        return splitter
     selection = known_origin_line(setup, "validation")
-    splitter = find_unique_line(lambda node: call_name(node) in _SPLITTERS, user_written_objects(setup))
-    return splitter or (_random_line(selection) if selection else None) or selection
+    return (_random_line(selection) if selection else None) or selection
 
 
 def _random_line(selection: SourceLine) -> SourceLine | None:

@@ -365,10 +365,8 @@ class Watch:
         try:
             # The files of the loop are known now; the order of the reports stays.
             self.reports.update({name: locate_findings(self.setup, report) for name, report in self.reports.items()})
-            replayed, loop_summary = (
-                self.replay(),
-                summarize_loop(session.loop_monitor, session.recorder.relative_rates()),
-            )
+            replayed = self.replay()
+            loop_summary = summarize_loop(session.loop_monitor, session.recorder.relative_rates())
             checked_rules = self.reports["checkup"].checked_rules if "checkup" in self.reports else ()
             report_of_rules = judge_run(
                 self.setup,

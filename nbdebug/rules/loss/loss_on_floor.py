@@ -102,10 +102,11 @@ def loss_on_floor(
     floor = head_floor(setup, first_pass.output, first_pass.batch, bounds)
     if floor.any_output_loss < min(floor.in_range_loss, 0) - _UNBOUNDED_FACTOR * abs(run_summary.start):
         raise NotChecked("the loss has no minimum unless the outputs are restricted to a range")
-    if _is_on_floor(run_summary, floor, near) and not floor.activation:
-        if isinstance(output_range, OutputRange):
-            yield _bounded_finding(run_summary, floor, output_range)
-    elif _is_on_floor(run_summary, floor, near):
+    if not _is_on_floor(run_summary, floor, near):
+        return
+    if not floor.activation and isinstance(output_range, OutputRange):
+        yield _bounded_finding(run_summary, floor, output_range)
+    elif floor.activation:
         line = line_of(where := _activation_location(first_pass, floor.activation))
         name = FUNCTION_NAMES.get(floor.activation, floor.activation.lower())
         statement = covering_statement(line) if line else None
@@ -129,7 +130,7 @@ def _bounded_finding(run_summary: RunSummary, floor: HeadFloor, output_range: Ou
     return Finding(
         message=f"The loss converged to {run_summary.end:.4g}. The outputs are {floor.range_name}. On the first batch, "
         f"the lowest loss is {floor.in_range_loss:.4g} with such outputs, and {floor.any_output_loss:.4g} with any "
-        f"outputs.",
+        "outputs.",
         where=output_range.where,
         cause=f"{output_range.call or 'The head'} bounds the outputs, whatever the inputs and the weights are.",
         fix="# end the model in a linear layer, or multiply its outputs by a larger scale",

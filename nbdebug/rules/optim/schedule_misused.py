@@ -96,17 +96,17 @@ def schedule_misused(
 
     ## How it is measured
     Exactly. A schedule is too fast if more than ``most`` = half of all steps ran at less than a hundredth of the
-    highest rate, or if it ends below zero; a cosine over all steps ends there too, but spends only 6% of its steps
-    there. A plateau scheduler may do so. If the rate was below a hundredth of the initial one before the first step of
-    the loop, the schedule had run down before. A schedule was forgotten if it never stepped in more than two epochs. It
-    steps too seldom if it was planned for as many steps as there are batches, within 10%, and made fewer than half of
-    them, or if its rate reached less than half of the peak that half as many steps as batches would reach, computed on
-    a copy of it, in ten steps or more, and in as many as half of the batches for each of its steps, or 50: a shorter
-    warm-up may count epochs. A function of factors returns rates if its highest factor is the initial rate, or down to
-    half of it. A schedule skips its first rate if its first step comes before the first step of the optimizer. A
-    plateau scheduler has the wrong mode if it waits for a minimum of a rising score, or for a maximum of a decreasing
-    loss, judged by the name of the metric, or by its values: a score is a multiple of one over the number of validation
-    samples, and other values that decrease at three of four steps are those of a loss.
+    highest rate of its optimizer, or if it ends below zero; a cosine over all steps ends there too, but spends only 6%
+    of its steps there. A plateau scheduler may do so. If the rate was below a hundredth of the initial one before the
+    first step of the loop, the schedule had run down before. A schedule was forgotten if it never stepped in more than
+    two epochs. It steps too seldom if it was planned for as many steps as there are batches, within 10%, and made fewer
+    than half of them, or if its rate reached less than half of the peak that half as many steps as batches would reach,
+    computed on a copy of it, in ten steps or more, and in as many as half of the batches for each of its steps, or 50:
+    a shorter warm-up may count epochs. A function of factors returns rates if its highest factor is the initial rate,
+    or down to half of it. A schedule skips its first rate if its first step comes before the first step of the
+    optimizer. A plateau scheduler has the wrong mode if it waits for a minimum of a rising score, or for a maximum of a
+    decreasing loss, judged by the name of the metric, or by its values: a score is a multiple of one over the number of
+    validation samples, and other values that decrease at three of four steps are those of a loss.
 
     A schedule belongs to a replaced optimizer if before at least two of its steps, its optimizer had not stepped and
     another one with the same parameters had; or if its optimizer never steps, and one with parameters of the same

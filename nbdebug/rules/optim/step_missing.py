@@ -87,10 +87,8 @@ def step_missing(
             return
         raise NotChecked(f"only {loop.backward_passes} backward passes were recorded; at least {least} are needed")
     inspected = "inspected " if loop.tracked_steps < loop.steps else ""
-    steps_in_loop, clearing = (
-        is_in_loops_of(loop.stacks, "optimizer", "backward"),
-        _clearing_event(loop, "before batch"),
-    )
+    steps_in_loop = is_in_loops_of(loop.stacks, "optimizer", "backward")
+    clearing = _clearing_event(loop, "before batch")
     evidence = {
         "backward passes": loop.backward_passes,
         "steps": loop.steps,

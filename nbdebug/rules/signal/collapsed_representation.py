@@ -61,6 +61,7 @@ def collapsed_representation(
     eval mode, or in train mode if there is batch normalization, whose averages are meaningless before training; and
     again with small random numbers in parameters that are all zero, since heads and residual branches may start so.
     If the layers compute all nodes of a graph and the samples are node numbers, the nodes are compared instead.
+    It is an error then if the output is constant.
 
     A loss rewards agreement only if it stays the same when the targets are exchanged among the samples, and does not
     increase when the mean output replaces each output. After a run with such a loss, the samples count as alike below
