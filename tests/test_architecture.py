@@ -76,6 +76,7 @@ SMALL_BY_NATURE = {
     "nbdebug.setup.class_names": "one value",
     "nbdebug.serialization.github": "one format",
     "nbdebug.source.changing_lines": "one trace",
+    "nbdebug.source.interpreter_events": "two hooks of the interpreter",
     "nbdebug.source.notebook_cells": "one question about the cells of a notebook",
     "nbdebug.tensors.histogram_bins": "one set of bins, for records and sampling",
     "nbdebug.tensors.memory": "one question about tensors, for rules, hooks and attribution",

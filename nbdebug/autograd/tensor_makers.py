@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.source.attribute_makers import attribute_maker
+from nbdebug.source.interpreter_events import observe_calls
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.tensors.memory import share_memory
 
@@ -92,22 +92,13 @@ def find_losing_call(
 
 
 def find_returning_line(run: Callable[[], object], is_searched: Callable[[object], bool]) -> SourceLine | None:
-    """Run a call and return the line where a function of the user's first returns an object; None if none does.
-
-    Nothing is observed while a profiler is active.
-    """
-    if sys.getprofile() is not None:
-        run()
-        return None
+    """Run a call and return the line where a function of the user's first returns an object; None if none does."""
     lines: list[SourceLine] = []
 
     def observe(frame: FrameType, event: str, result: Any) -> None:
         if event == "return" and not lines and is_user_code(frame.f_code.co_filename) and is_searched(result):
             lines.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
 
-    sys.setprofile(observe)
-    try:
+    with observe_calls(observe):
         run()
-    finally:
-        sys.setprofile(None)
     return lines[0] if lines else None

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.source.assignments import find_function
+from nbdebug.source.interpreter_events import observe_calls, trace_lines
 from nbdebug.source.location import SourceLine, get_line_from_frame, is_user_code
 from nbdebug.source.search import assignment_targets
 
@@ -95,12 +96,8 @@ def _trace_states(
         return trace
 
     seed(number)
-    previous = sys.gettrace()
-    sys.settrace(trace)
-    try:
+    with trace_lines(trace):
         read_sample()
-    finally:
-        sys.settrace(previous)
     return states
 
 
@@ -149,13 +146,8 @@ def _observe(read_sample: Callable[[int], Any], index: int) -> _Read:
             if isinstance(generator, torch.Generator) and generator is not torch.default_generator:
                 read.seeds[code.co_filename, frame.f_lineno, code.co_name] = generator.initial_seed()
 
-    previous = sys.getprofile()
-    with _record_created(read.created):
-        sys.setprofile(observe)
-        try:
-            read_sample(index)
-        finally:
-            sys.setprofile(previous)
+    with _record_created(read.created), observe_calls(observe):
+        read_sample(index)
     return read
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import random
-import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from nbdebug.measurements.sample_variants import (
 )
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.setup.time_limit import sample_time_limit
+from nbdebug.source.interpreter_events import observe_calls
 from nbdebug.source.search import file_nodes, search_files, syntax_tree
 from nbdebug.source.shared_origins import used_functions, used_variables
 
@@ -213,13 +213,11 @@ def _other_seeds(number: int) -> Iterator[None]:
             state = base.getstate() if base else GeneratorSnapshot(generator).state
             getattr(base or generator, name)(other_seed(fingerprint(state)))
 
-    previous = sys.getprofile()
     _replace_functions(default_rng=create_other, seed=seed_other, RandomState=OtherState)
-    sys.setprofile(reseed_after_call)
     try:
-        yield
+        with observe_calls(reseed_after_call):
+            yield
     finally:
-        sys.setprofile(previous)
         _replace_functions(default_rng=create, seed=seed, RandomState=state_type)
 
 

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nbdebug.source.interpreter_events import trace_lines
 from nbdebug.source.location import SourceLine, is_debugger_code, is_user_code
 
 _Part = Literal["image", "target"]
@@ -98,11 +99,8 @@ class _Trace:
         self._changes: list[_OrientationChange] = []
 
     def run(self, call: Callable[[], Any]) -> None:
-        sys.settrace(self._trace)
-        try:
+        with trace_lines(self._trace):
             call()
-        finally:
-            sys.settrace(None)
 
     def changes(self) -> Iterator[tuple[SourceLine, _Part, tuple[int, int]]]:
         """Yield each change with the line of the innermost function that holds both parts."""

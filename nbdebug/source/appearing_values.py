@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
+from nbdebug.source.interpreter_events import trace_lines
 from nbdebug.source.location import SourceLine, get_running_line, is_debugger_code, is_library_code
 
 _MAX_ITEMS, _MAX_SECONDS = 64, 5.0  # a long loop beside large arrays is not followed to its end
@@ -23,13 +24,11 @@ def find_appearance(call: Callable[[], object], is_wrong: Callable[[Any], bool])
     if sys.gettrace() is not None:
         return None
     trace = _AppearanceTrace(is_wrong)
-    sys.settrace(trace.observe)
     try:
-        call()
+        with trace_lines(trace.observe):
+            call()
     except Exception:  # the code is the user's, and a finding is worth more than its line
         return None
-    finally:
-        sys.settrace(None)
     return trace.line
 
 

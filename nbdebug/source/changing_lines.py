@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Hashable
 from types import FrameType
 from typing import Any
 
+from nbdebug.source.interpreter_events import trace_lines
 from nbdebug.source.location import SourceLine, get_line_from_frame, is_user_code
 
 
 def find_changing_line(call: Callable[[], object], fingerprint: Callable[[], Hashable]) -> SourceLine | None:
-    """Return the line of the innermost user's function after which a fingerprint is another one for the first time.
-
-    The call is traced. A trace function that was set before is set again afterwards.
-    """
+    """Return the line of the innermost user's function after which a fingerprint is another one for the first time."""
     trace = _ChangeTrace(fingerprint)
-    previous = sys.gettrace()
-    sys.settrace(trace.on_event)
-    try:
+    with trace_lines(trace.on_event):
         call()
-    finally:
-        sys.settrace(previous)
     return trace.line
 
 

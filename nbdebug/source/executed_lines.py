@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
-from functools import partial
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.interpreter_events import trace_lines
 from nbdebug.source.location import SourceLine, get_running_line, is_debugger_code, is_library_code
 from nbdebug.source.search import covers_line, enclosing_scope
 from nbdebug.source.unused_results import find_discarded_call
@@ -102,17 +102,9 @@ def _executed_instructions(call: Callable[[], object]) -> set[_Instruction]:
             instructions.add((file, frame.f_code.co_name, frame.f_lineno, frame.f_lasti))
         return trace
 
-    _run_traced(call, trace)
-    return instructions
-
-
-def _run_traced(call: Callable[[], object], trace: Callable[[FrameType, str, Any], Any]) -> None:
-    """Run a call under a trace function."""
-    sys.settrace(trace)
-    try:
+    with trace_lines(trace):
         call()
-    finally:
-        sys.settrace(None)
+    return instructions
 
 
 def find_return(function: FunctionType, *arguments: object) -> SourceLine | None:
@@ -142,7 +134,8 @@ def _lines_of_events(event: str, function: FunctionType, arguments: tuple[object
 
     try:
         if sys.gettrace() is None:
-            _run_traced(partial(function, *arguments), trace)
+            with trace_lines(trace):
+                function(*arguments)
     except Exception:
         return []
     return lines
@@ -174,7 +167,8 @@ def find_early_return(call: Callable[[], object]) -> SourceLine | None:
         return trace
 
     try:
-        _run_traced(call, trace)
+        with trace_lines(trace):
+            call()
     except Exception:
         return None
     early = [line for line in returns if _is_in_body_of_loop(line)]

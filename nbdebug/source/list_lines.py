@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
+from nbdebug.source.interpreter_events import trace_lines
 from nbdebug.source.location import SourceLine, get_running_line, is_user_code
 
 _MAX_ELEMENTS = 64
@@ -33,11 +34,10 @@ class ListLines:
         """Return the result of a call."""
         if sys.gettrace() is not None:
             return call()
-        sys.settrace(self._trace)
         try:
-            return call()
+            with trace_lines(self._trace):
+                return call()
         finally:
-            sys.settrace(None)
             self._previous.clear()
 
     def storing_line(self, elements: Iterable[object]) -> SourceLine | None:

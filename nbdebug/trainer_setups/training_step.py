@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import math
 import re
-import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from nbdebug.autograd.loss_terms import bind_arguments, record_loss_calls
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Setup, loaders
 from nbdebug.setup.losses import FUNCTION_KINDS_BY_NAME, get_own_loss
+from nbdebug.source.interpreter_events import observe_calls
 from nbdebug.source.location import is_user_code
 
 _MAX_LOSS_DIFFERENCE = 1e-6  # relative, of the loss of the step and that of the model and the loss function found in it
@@ -154,14 +154,11 @@ def _functional_losses(calls: list[TorchCall]) -> list[Callable[..., Any]]:
 def _find_loss_functions(step: Callable[[], Any], value: float) -> list[Callable[..., Any]]:
     """Run a step, and return the user's functions that returned its loss, a scalar of this value; the inner ones first.
 
-    Each has two or more arguments, of which the first may be an object that it is bound to. Uses ``sys.setprofile``.
+    Each has two or more arguments, of which the first may be an object that it is bound to.
     """
-    scalars, profiler = _ReturnedScalars(value), sys.getprofile()
-    sys.setprofile(scalars.on_event)
-    try:
+    scalars = _ReturnedScalars(value)
+    with observe_calls(scalars.on_event):
         step()
-    finally:
-        sys.setprofile(profiler)
     return [function for call in scalars.calls for function in _functions_of(*call)]
 
 
