@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -14,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nbdebug.measurements.replaced_functions import replace_random_functions
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.source.assignments import find_function
-from nbdebug.source.interpreter_events import observe_calls, trace_lines
+from nbdebug.source.interpreter_events import trace_lines
 from nbdebug.source.location import SourceLine, get_line_from_frame, is_user_code
 from nbdebug.source.search import assignment_targets
 
@@ -146,14 +146,13 @@ def _observe(read_sample: Callable[[int], Any], index: int) -> _Read:
             if isinstance(generator, torch.Generator) and generator is not torch.default_generator:
                 read.seeds[code.co_filename, frame.f_lineno, code.co_name] = generator.initial_seed()
 
-    with _record_created(read.created), observe_calls(observe):
+    with replace_random_functions(observe, default_rng=_recorded_default_rng(read.created)):
         read_sample(index)
     return read
 
 
-@contextmanager
-def _record_created(created: dict[SourceLine, Any]) -> Iterator[None]:
-    """Record the generators that ``np.random.default_rng`` creates, by the line that calls it."""
+def _recorded_default_rng(created: dict[SourceLine, Any]) -> Callable[..., np.random.Generator]:
+    """Return ``np.random.default_rng`` with a record of the generators that it creates, by the line that calls it."""
     create = np.random.default_rng
 
     def record(*args: Any, **kwargs: Any) -> np.random.Generator:
@@ -162,11 +161,7 @@ def _record_created(created: dict[SourceLine, Any]) -> Iterator[None]:
             created[line] = generator
         return generator
 
-    np.random.default_rng = record
-    try:
-        yield
-    finally:
-        np.random.default_rng = create
+    return record
 
 
 def _variables(frame: FrameType) -> dict[tuple[CodeType, str], Any]:

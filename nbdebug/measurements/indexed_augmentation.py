@@ -18,6 +18,7 @@ from torch import Tensor
 
 from nbdebug.measurements.fresh_generators import fingerprint
 from nbdebug.measurements.reading_limit import ReadingLimit
+from nbdebug.measurements.replaced_functions import replace_random_functions
 from nbdebug.measurements.sample_variants import (
     MIN_RELATED_SAMPLES,
     ReadSample,
@@ -26,7 +27,6 @@ from nbdebug.measurements.sample_variants import (
 )
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.setup.time_limit import sample_time_limit
-from nbdebug.source.interpreter_events import observe_calls
 from nbdebug.source.search import file_nodes, search_files, syntax_tree
 from nbdebug.source.shared_origins import used_functions, used_variables
 
@@ -213,15 +213,6 @@ def _other_seeds(number: int) -> Iterator[None]:
             state = base.getstate() if base else GeneratorSnapshot(generator).state
             getattr(base or generator, name)(other_seed(fingerprint(state)))
 
-    _replace_functions(default_rng=create_other, seed=seed_other, RandomState=OtherState)
-    try:
-        with observe_calls(reseed_after_call):
-            yield
-    finally:
-        _replace_functions(default_rng=create, seed=seed, RandomState=state_type)
-
-
-def _replace_functions(**functions: Any) -> None:
-    """Set functions of ``numpy.random``."""
-    for name, function in functions.items():
-        setattr(np.random, name, function)
+    functions = {"default_rng": create_other, "seed": seed_other, "RandomState": OtherState}
+    with replace_random_functions(reseed_after_call, **functions):
+        yield

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.random import RandomState, default_rng
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -48,6 +49,18 @@ class Waves(Dataset[Any]):
 class ByState(Waves):
     def draw(self, index: int) -> tuple[int, Any]:
         state = np.random.RandomState(index)
+        return self.from_numpy(state)
+
+
+class ByImportedName(Waves):
+    def draw(self, index: int) -> tuple[int, Any]:
+        generator = default_rng([index, self.seed])
+        return self.from_numpy(generator)
+
+
+class ByImportedState(Waves):
+    def draw(self, index: int) -> tuple[int, Any]:
+        state = RandomState(self.seed + index)
         return self.from_numpy(state)
 
 
@@ -175,6 +188,8 @@ def setup_of(data: Dataset[Any]) -> Setup:
 REPEATED = {
     Waves: "np.random.default_rng(self.seed + index)",
     ByState: "np.random.RandomState(index)",
+    ByImportedName: "default_rng([index, self.seed])",
+    ByImportedState: "RandomState(self.seed + index)",
     ByGlobalNumpy: "np.random.seed(index)",
     ByGlobalTorch: "torch.manual_seed(self.seed * 1000 + index)",
     ByPython: "random.Random(index)",
@@ -195,12 +210,12 @@ def test_augmentation_that_is_seeded_with_the_index_is_reported_at_the_seed(kind
 def test_reads_with_other_seeds_leave_the_generators_and_functions_as_they_were(kind: type[Waves]) -> None:
     setup = setup_of(kind())
     states = np.random.get_state(legacy=False), random.getstate(), torch.get_rng_state()
-    functions = np.random.default_rng, np.random.seed, np.random.RandomState
+    functions = np.random.default_rng, np.random.seed, np.random.RandomState, default_rng, RandomState
     assert Measurements(setup)["repeated_seeds"].seeded_by_index
     assert repr(np.random.get_state(legacy=False)) == repr(states[0])
     assert random.getstate() == states[1]
     assert torch.equal(torch.get_rng_state(), states[2])
-    assert functions == (np.random.default_rng, np.random.seed, np.random.RandomState)
+    assert functions == (np.random.default_rng, np.random.seed, np.random.RandomState, default_rng, RandomState)
 
 
 HEALTHY = [
