@@ -19,7 +19,7 @@ from nbdebug.loop_monitor.write_trace import is_plain_tensor
 from nbdebug.setup import Setup
 from nbdebug.setup.setup import optimized_parameters
 from nbdebug.setup.source_lines import creation_line
-from nbdebug.source.location import SourceLine
+from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.tensors.sampling import has_nonzero_value, tensor_norms
 
 _MAX_MOMENTUM = 0.999
@@ -139,7 +139,8 @@ class StepInterval:
 class TrackedOptimizer:
     """An optimizer with its current interval, the ``previous`` one, and counts over all finished intervals.
 
-    ``was_clipped`` tells whether the gradients of the last step were clipped.
+    ``uncleared_step_line`` is the user's line of the first step with gradients of an earlier one. ``was_clipped`` tells
+    whether the gradients of the last step were clipped.
     """
 
     optimizer: torch.optim.Optimizer
@@ -149,6 +150,7 @@ class TrackedOptimizer:
     steps: int = 0
     checked_intervals: int = 0
     uncleared_intervals: int = 0
+    uncleared_step_line: SourceLine | None = None
     cleared_after_backward: int = 0
     closure_steps: int = 0
     uncleared_closure_steps: int = 0
@@ -203,14 +205,19 @@ class TrackedOptimizer:
         self.interval.is_stepping = True
         self.cleared_after_backward += self.interval.cleared_after_backward and not self.has_gradients
 
-    def on_step_end(self) -> None:
-        """Record the end of a step and start a new interval. The first step has no previous step to compare with."""
+    def on_step_end(self, frame: FrameType | None = None) -> None:
+        """Record the end of a step that was called on a frame, and start a new interval.
+
+        The first step has no previous step to compare with.
+        """
         self.steps += 1
         self.closure_steps += self.interval.closure_passes > 1
         self.uncleared_closure_steps += self.interval.uncleared_closure_passes > 0
         if self.steps > 1 and self.interval.cleared is not None and self.adds_to_gradients:
             self.checked_intervals += 1
             self.uncleared_intervals += not self.interval.cleared
+            if not self.interval.cleared and self.uncleared_step_line is None:
+                self.uncleared_step_line = get_calling_line(frame)
         self.was_clipped = self.interval.is_clipped
         self.previous_interval, self.interval = self.interval, StepInterval()
 

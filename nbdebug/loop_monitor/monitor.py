@@ -409,7 +409,7 @@ class LoopMonitor(OptimizerTracking):
         tracked = self.tracked_optimizers[id(optimizer)]
         if self.visibility is not ALL_EVENTS:
             return self.count_untracked_step(tracked)
-        tracked.on_step_end()
+        tracked.on_step_end(sys._getframe(1))
         self.attempt(self.restored_weights.replaced.on_step_end)
         self.attempt(self.double_update_counter.on_step_end, tracked, sys._getframe(1))
         self.tracked_steps += 1

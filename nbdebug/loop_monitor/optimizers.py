@@ -112,6 +112,7 @@ def _hand_over(successor: TrackedOptimizer, tracked: TrackedOptimizer) -> None:
     successor.steps += tracked.steps
     successor.checked_intervals += tracked.checked_intervals
     successor.uncleared_intervals += tracked.uncleared_intervals
+    successor.uncleared_step_line = tracked.uncleared_step_line
     successor.cleared_after_backward += tracked.cleared_after_backward
     successor.closure_steps += tracked.closure_steps
     successor.uncleared_closure_steps += tracked.uncleared_closure_steps

@@ -60,7 +60,8 @@ class LoopSummary:
 
     Of the ``steps``, all events of the ``tracked_steps`` were recorded; ``twin_steps`` are those of optimizers that
     hold other tensors with the shapes of the parameters. Of the ``checked_intervals`` between them,
-    ``uncleared_intervals`` began with the gradients of the previous step, those of ``uncleared_parameters``;
+    ``uncleared_intervals`` began with the gradients of the previous step, those of ``uncleared_parameters``, for which
+    ``uncleared_step_line`` is the line of the step;
     ``cleared_after_backward`` counts steps whose gradients had been cleared after the backward pass. ``closure_steps``
     ran several backward passes in their closure; in ``uncleared_closure_steps`` of them, gradients were not cleared
     between those. ``alternates_losses`` tells whether several optimizers stepped, with a backward pass for each step.
@@ -104,6 +105,7 @@ class LoopSummary:
     checked_intervals: int = 0
     uncleared_intervals: int = 0
     uncleared_parameters: frozenset[str] = frozenset()
+    uncleared_step_line: SourceLine | None = None
     closure_steps: int = 0
     uncleared_closure_steps: int = 0
     cleared_after_backward: int = 0
@@ -210,6 +212,7 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         checked_intervals=most_uncleared.checked_intervals if most_uncleared else 0,
         uncleared_intervals=most_uncleared.uncleared_intervals if most_uncleared else 0,
         uncleared_parameters=_names_of_parameters(monitor, most_uncleared.parameters if most_uncleared else ()),
+        uncleared_step_line=most_uncleared.uncleared_step_line if most_uncleared else None,
         closure_steps=sum(tracked.closure_steps for tracked in monitor.tracked_optimizers.values()),
         uncleared_closure_steps=sum(tracked.uncleared_closure_steps for tracked in monitor.tracked_optimizers.values()),
         cleared_after_backward=sum(tracked.cleared_after_backward for tracked in monitor.tracked_optimizers.values()),

@@ -23,6 +23,7 @@ from nbdebug.source.edits import (
 )
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import (
+    assigned_names,
     call_name,
     enclosing_loops,
     enclosing_scope,
@@ -63,28 +64,47 @@ def insert_before_loop(setup: Setup, line: SourceLine | None, code: str) -> tupl
     return (insert_before(line.file, place, own_code),) if own_code else ()
 
 
-def repeat_owner(line: SourceLine | None, method: str, target: SourceLine | None, template: str) -> tuple[Edit, ...]:
-    """Return the insertion before another line of the same function of a call with the owner of a method on a line.
+def clear_before(step: SourceLine | None, target: SourceLine | None, *, is_scaled: bool = False) -> tuple[Edit, ...]:
+    """Return the insertion of ``zero_grad()`` before a line for the optimizer that another line of the function steps.
 
-    The owner is what the user wrote: ``optimizers[0]`` in ``optimizers[0].step()``.
+    The optimizer is what the user wrote: ``optimizers[0]`` in ``optimizers[0].step()``. If the step ``is_scaled``, it
+    is the argument of the step of a GradScaler. Return () for the variable of a loop that does not contain the target.
     """
-    if line is None or target is None or (line.file, line.function) != (target.file, target.function):
+    if step is None or target is None or (step.file, step.function) != (target.file, target.function):
         return ()
-    statement, owner = covering_statement(target), owner_of_call(line, method)
-    if statement is None or owner is None:
+    statement, scope = covering_statement(target), enclosing_scope(step)
+    optimizer = argument_of_call(step, "step") if is_scaled else owner_of_call(step, "step")
+    if statement is None or scope is None or optimizer is None:
         return ()
-    return (insert_before(line.file, statement.lineno, template.format(owner)),)
+    loops = set(enclosing_loops(scope, step.number)) - set(enclosing_loops(scope, target.number))
+    variables = {name for loop in loops if isinstance(loop, ast.For) for name in assigned_names(loop.target)}
+    if variables & free_names(ast.parse(optimizer)):
+        return ()
+    return (insert_before(step.file, statement.lineno, f"{optimizer}.zero_grad()"),)
 
 
 def owner_of_call(line: SourceLine, method: str) -> str | None:
     """Return the owner of the only call of a method on a line, if it is a name with attributes and constant indices."""
+    function = getattr(_only_call(line, method), "func", None)
+    return _path(function.value) if isinstance(function, ast.Attribute) else None
+
+
+def argument_of_call(line: SourceLine, method: str) -> str | None:
+    """Return the first argument of the only call of a method on a line, if it is a path like the owner of a call."""
+    call = _only_call(line, method)
+    return _path(call.args[0]) if call is not None and call.args else None
+
+
+def _only_call(line: SourceLine, method: str) -> ast.Call | None:
     statement = covering_statement(line)
     calls = [node for node in ast.walk(statement) if call_name(node) == method] if statement else []
-    function = getattr(calls[0], "func", None) if len(calls) == 1 else None
-    owner = function.value if isinstance(function, ast.Attribute) else None
+    return calls[0] if len(calls) == 1 and isinstance(calls[0], ast.Call) else None
+
+
+def _path(node: ast.expr) -> str | None:
+    """Return the text of a name with attributes and constant indices; None for other expressions."""
     kinds = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.expr_context)
-    is_path = owner is not None and all(isinstance(node, kinds) for node in ast.walk(owner))
-    return ast.unparse(owner) if owner is not None and is_path else None
+    return ast.unparse(node) if all(isinstance(part, kinds) for part in ast.walk(node)) else None
 
 
 def move_after(line: SourceLine | None, target: SourceLine | None, *, with_condition: bool = False) -> tuple[Edit, ...]:

@@ -102,6 +102,25 @@ CASES: dict[str, tuple[str, str]] = {
             "net.train()\n", "net.train()\n        opt.zero_grad()\n"
         ),
     ),
+    "clearing of one of two optimizers": (
+        "O505",
+        PROGRAM.replace("SGD(net.parameters()", "SGD(net.hidden.parameters()")
+        .replace("\ndef fit", "\nlast = torch.optim.Adam(net.head.parameters(), lr=1e-2)\ndef fit")
+        .replace("opt.step()\n", "opt.step()\n            last.step()\n"),
+    ),
+    "no clearing with a scaler": (
+        "O505",
+        PROGRAM.replace("            opt.zero_grad()\n", "")
+        .replace("\ndef fit", "\nscaler = torch.amp.GradScaler('cpu')\ndef fit")
+        .replace("loss.backward()", "scaler.scale(loss).backward()")
+        .replace("opt.step()\n", "scaler.step(opt)\n            scaler.update()\n"),
+    ),
+    "step of the optimizers in a list": (
+        "O505",
+        PROGRAM.replace("            opt.zero_grad()\n", "").replace(
+            "opt.step()\n", "for each in [opt]:\n                each.step()\n"
+        ),
+    ),
     "graphs in a total": (
         "P804",
         PROGRAM.replace("opt.step()\n", "opt.step()\n            total = total + loss\n"),

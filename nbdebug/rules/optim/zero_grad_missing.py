@@ -10,7 +10,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.event_stacks import is_in_loops_of, ordering_line
 from nbdebug.loop_monitor.leftover_gradients import LeftoverGradients
 from nbdebug.measurements.parameter_coverage import ParameterEntry, largest_part
-from nbdebug.rule_engine.loop_edits import insert_at_line, repeat_owner
+from nbdebug.rule_engine.loop_edits import clear_before, insert_at_line
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
@@ -80,7 +80,9 @@ def zero_grad_missing(
     leftover = loop.leftover_gradients
     is_leftover = leftover is not None and leftover.steps >= max(least, some * leftover.checked_steps)
     if leftover is not None and is_leftover and loop.uncleared_intervals <= share * loop.checked_intervals:
-        yield _leftover_finding(leftover, parameters, is_rare=leftover.steps <= share * leftover.checked_steps)
+        is_scaled = leftover.step_line == loop.lines.get("step")
+        is_rare = leftover.steps <= share * leftover.checked_steps
+        yield _leftover_finding(leftover, parameters, is_rare=is_rare, is_scaled=is_scaled)
         return
     if loop.checked_intervals < least:
         raise NotChecked(
@@ -103,7 +105,7 @@ def zero_grad_missing(
         where=get_location(uncalled_line or line, _uncleared_part(loop.uncleared_parameters, parameters)),
         cause="This line names zero_grad without calling it: the parentheses are missing."
         if uncalled_line
-        else _cause(is_outside, is_rare),
+        else _cause(loop, is_outside, is_rare),
         fix=_FIX_OUTSIDE if is_outside else _FIX_ACCUMULATED if accumulates else _FIX,
         edits=_clearing_edits(setup, loop, is_outside, accumulates, uncalled_line is not None),
         evidence={"looked at": loop.checked_intervals, "not cleared": loop.uncleared_intervals, "steps": loop.steps},
@@ -119,21 +121,24 @@ def _clearing_edits(
 
     ``is_named`` tells whether a line names the method without calling it, which then is the line to change.
     """
-    step, backward = loop.lines.get("optimizer"), loop.lines.get("backward")
+    step, backward = loop.uncleared_step_line or loop.lines.get("optimizer"), loop.lines.get("backward")
     if accumulates and step:
         return insert_at_line(setup, step, "optimizer.zero_grad()", "after")
     if is_outside and backward:
         return insert_at_line(setup, backward, "optimizer.zero_grad()", "before")
-    has_owner = len(setup.optimizers) == 1 and not is_named
-    return repeat_owner(step, "step", backward, "{}.zero_grad()") if has_owner else ()
+    return () if is_named else clear_before(step, backward, is_scaled=step == loop.lines.get("step"))
 
 
-def _cause(is_outside: bool, is_rare: bool) -> str:
+def _cause(loop: LoopSummary, is_outside: bool, is_rare: bool) -> str:
     """Return why gradients are not cleared."""
     if is_outside:
         return "zero_grad() runs before the loop over batches, not in it."
     if is_rare:
         return "zero_grad() runs only for some of the batches, but step() for each."
+    if "zero_grad" in loop.stacks and not loop.has_one_optimizer:
+        return "The loop calls zero_grad() for another optimizer only."
+    if "zero_grad" in loop.stacks:
+        return "zero_grad() runs for few of the batches, or for other parameters."
     return "Nothing in the loop calls zero_grad() between one step and the next."
 
 
@@ -147,7 +152,7 @@ def _uncleared_part(names: frozenset[str], parameters: list[ParameterEntry] | No
 
 
 def _leftover_finding(
-    leftover: LeftoverGradients, parameters: list[ParameterEntry] | NotChecked, *, is_rare: bool
+    leftover: LeftoverGradients, parameters: list[ParameterEntry] | NotChecked, *, is_rare: bool, is_scaled: bool
 ) -> Finding:
     """Report steps with the gradients of a loss that another optimizer minimizes."""
     line, foreign = leftover.line, leftover.foreign_line
@@ -159,7 +164,7 @@ def _leftover_finding(
         where=get_location(line, _uncleared_part(leftover.parameters, parameters)),
         cause=f"{place} leaves gradients in these parameters, and nothing clears them before this line.",
         fix=_FIX,
-        edits=repeat_owner(leftover.step_line, "step", line, "{}.zero_grad()"),
+        edits=clear_before(leftover.step_line, line, is_scaled=is_scaled),
         evidence={"looked at": leftover.checked_steps, "with gradients of another loss": leftover.steps},
         explains=_CONSEQUENCES,
         severity="warning" if is_rare else None,
