@@ -73,7 +73,7 @@ def clear_before(step: SourceLine | None, target: SourceLine | None, *, is_scale
     if step is None or target is None or (step.file, step.function) != (target.file, target.function):
         return ()
     statement, scope = covering_statement(target), enclosing_scope(step)
-    optimizer = argument_of_call(step, "step") if is_scaled else owner_of_call(step, "step")
+    optimizer = _argument_of_call(step, "step") if is_scaled else owner_of_call(step, "step")
     if statement is None or scope is None or optimizer is None:
         return ()
     loops = set(enclosing_loops(scope, step.number)) - set(enclosing_loops(scope, target.number))
@@ -89,7 +89,7 @@ def owner_of_call(line: SourceLine, method: str) -> str | None:
     return _path(function.value) if isinstance(function, ast.Attribute) else None
 
 
-def argument_of_call(line: SourceLine, method: str) -> str | None:
+def _argument_of_call(line: SourceLine, method: str) -> str | None:
     """Return the first argument of the only call of a method on a line, if it is a path like the owner of a call."""
     call = _only_call(line, method)
     return _path(call.args[0]) if call is not None and call.args else None
