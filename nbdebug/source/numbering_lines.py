@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from nbdebug.source.assignments import effective_methods, find_assignments, find_function, own_statements
 from nbdebug.source.attribute_makers import assigned_value, scope_around
 from nbdebug.source.location import is_library_code
-from nbdebug.source.producers import called_return, part_producer, part_steps
+from nbdebug.source.producers import called_return, part_producer, part_steps, returned_expressions
 from nbdebug.source.scopes import UNKNOWN, Expression, function_scope, user_function
 from nbdebug.source.search import (
     SourceScope,
@@ -130,7 +130,10 @@ def _passed_values(made: Expression, position: int | None, passed: Passed) -> It
 
 
 def _possible_results(made: Expression, position: int | None, passed: Passed) -> Iterator[Part]:
-    """Yield what each of the user's functions returns that may run in a call of a variable or a parameter."""
+    """Yield what each of the user's functions returns that may run in a call, such as one of a variable."""
+    if results := returned_expressions(made):
+        yield from ((result, position) for result in results)
+        return
     function = made.node.func if isinstance(made.node, ast.Call) else None
     if not isinstance(function, ast.Name):
         return
