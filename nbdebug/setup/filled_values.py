@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 
-from nbdebug.setup.part_sources import computed_from, find_part
+from nbdebug.setup.part_sources import all_sources, computed_from, find_part
 from nbdebug.setup.setup import Setup
 from nbdebug.source.assignments import own_statements
 from nbdebug.source.location import SourceLine
@@ -15,7 +16,6 @@ from nbdebug.source.scopes import UNKNOWN, Expression, user_function
 from nbdebug.source.search import assignment_targets, call_name, enclosing_scope
 from nbdebug.source.variable_values import Part
 
-_MAX_EXPRESSIONS = 400
 _CHOICES = {"where", "mask", "masked_fill", "masked_fill_"}  # a condition, and numbers or data
 _FILLS = {"fillna", "fill_null", "fill_nan", "nan_to_num", "nan_to_num_", "filled"}
 _FILLING_WRITES = {"putmask", "place", "copyto"}  # of numpy: an array, a mask and a number, in either order
@@ -42,22 +42,17 @@ def filling_line(setup: Setup, position: int, split: str | None, values: Collect
 
 def _fills(setup: Setup, start: Part) -> Iterator[tuple[SourceLine, float]]:
     """Yield each line that fills some data with a number, on the way back from an expression."""
-    pending, visited = [start], set[tuple[object, ...]]()
-    while pending and len(visited) < _MAX_EXPRESSIONS:
-        expression, position = pending.pop(0)
-        parts = getattr(expression.node, "elts", None)
-        if parts and position is not None and -len(parts) <= position < len(parts):
-            expression, position = Expression(expression.scope, parts[position]), None
-        scopes = tuple((name, argument.span) for name, argument in expression.scope.arguments.items())
-        if (key := (*expression.span, position, scopes)) in visited:
-            continue
-        visited.add(key)
+    for expression, _ in all_sources(start, partial(_sources, setup)):
         for node in ast.walk(expression.node):
             if isinstance(node, ast.Call):
                 yield from _fills_of_call(Expression(expression.scope, node), node)
             elif isinstance(node, (ast.Name, ast.Attribute)) and (isinstance(node, ast.Name) or _is_of_self(node)):
                 yield from _written(Expression(expression.scope, node))
-        pending += [*computed_from(setup, expression, position), *_applied_code(expression)]
+
+
+def _sources(setup: Setup, expression: Expression, position: int | None) -> Iterator[Part]:
+    yield from computed_from(setup, expression, position)
+    yield from _applied_code(expression)
 
 
 def _applied_code(expression: Expression) -> Iterator[Part]:
