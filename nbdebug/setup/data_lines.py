@@ -31,6 +31,7 @@ from nbdebug.source.producers import chosen_branch, executed_return, part_produc
 from nbdebug.source.scopes import Expression, Scope, file_scope, user_function
 from nbdebug.source.search import assigned_names, call_name, read_names
 from nbdebug.source.table_columns import value_names
+from nbdebug.source.window_arrays import misplaced_slice_line
 from nbdebug.source.window_lines import converted_start_line, misplaced_item_line, misplaced_window_line
 from nbdebug.source.writes import find_filled_array, find_meeting, find_repetition, find_write, written_columns
 
@@ -412,8 +413,7 @@ def window_line(setup: Setup) -> SourceLine | None:
     inputs, targets = (_stored_tensor(setup, position) for position in (0, -1))
     if inputs is None or targets is None:
         return _item_window_line(setup)
-    makers = [part_producer(part, None, passes_conversions=True) for part in (inputs, targets)]
-    return misplaced_window_line(*makers)
+    return misplaced_window_line(inputs, targets) or misplaced_slice_line(inputs, targets)
 
 
 def _item_window_line(setup: Setup) -> SourceLine | None:

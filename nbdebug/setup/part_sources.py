@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +17,7 @@ from nbdebug.source.scopes import Expression
 from nbdebug.source.search import assignment_targets, call_name, enclosing_loops, enclosing_scope
 from nbdebug.source.variable_values import Part, possible_assignments, statements_before
 
+_MAX_EXPRESSIONS = 400
 _ARGUMENT_METHODS = {"fit_transform", "transform", "predict", "inverse_transform"}
 
 
@@ -45,11 +46,29 @@ def constructor_argument(setup: Setup, loader: Any, name: str) -> Expression | N
     return None
 
 
-def computed_from(setup: Setup, expression: Expression, position: int | None) -> Iterator[Part]:
+def all_sources(start: Part, sources: Callable[[Expression, int | None], Iterable[Part]]) -> Iterator[Part]:
+    """Yield a part and the parts from which it is computed, directly or not, the nearest first."""
+    pending, visited = [start], set[tuple[object, ...]]()
+    while pending and len(visited) < _MAX_EXPRESSIONS:
+        expression, position = pending.pop(0)
+        parts = getattr(expression.node, "elts", None)
+        if parts and position is not None and -len(parts) <= position < len(parts):
+            expression, position = Expression(expression.scope, parts[position]), None
+        scopes = tuple((name, argument.span) for name, argument in expression.scope.arguments.items())
+        if (key := (*expression.span, position, scopes)) in visited:
+            continue
+        visited.add(key)
+        yield expression, position
+        pending += sources(expression, position)
+
+
+def computed_from(setup: Setup, expression: Expression, position: int | None, *, loader: Any = None) -> Iterator[Part]:
     """Yield the expressions from which the variables, attributes and calls in an expression are computed.
 
-    Parameters of the constructor of the training dataset are computed from what the program passes.
+    Parameters of the constructor of the dataset of a loader, by default the training loader, are computed from what the
+    program passes.
     """
+    loader = setup.train_loader if loader is None else loader
     scope = expression.scope
     for node in ast.walk(expression.node):
         here = Expression(scope, node) if isinstance(node, ast.expr) else None
@@ -60,10 +79,10 @@ def computed_from(setup: Setup, expression: Expression, position: int | None) ->
         elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
             yield from filter(None, [assigned_attribute(here, node.attr)])
         elif isinstance(node, ast.Name):
-            yield from _of_variable(setup, here, node.id, position if node is expression.node else None)
+            yield from _of_variable(setup, loader, here, node.id, position if node is expression.node else None)
 
 
-def _of_variable(setup: Setup, variable: Expression, name: str, position: int | None) -> Iterator[Part]:
+def _of_variable(setup: Setup, loader: Any, variable: Expression, name: str, position: int | None) -> Iterator[Part]:
     scope, number = variable.scope, variable.node.lineno
     yield from possible_assignments(variable, position)
     for statement in statements_before(variable):
@@ -77,7 +96,7 @@ def _of_variable(setup: Setup, variable: Expression, name: str, position: int | 
     if name in scope.arguments:
         yield scope.arguments[name], position
     elif scope.function == "__init__":
-        passed = constructor_argument(setup, setup.train_loader, name)
+        passed = constructor_argument(setup, loader, name)
         yield from [(passed, position)] if passed else []
 
 

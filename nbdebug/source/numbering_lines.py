@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from nbdebug.source.assignments import effective_methods, find_assignments, find_function, own_statements
 from nbdebug.source.attribute_makers import assigned_value, scope_around
 from nbdebug.source.location import is_library_code
-from nbdebug.source.producers import called_return, part_producer, part_steps
+from nbdebug.source.producers import called_return, part_producer, part_steps, returned_expressions
 from nbdebug.source.scopes import UNKNOWN, Expression, function_scope, user_function
 from nbdebug.source.search import (
     SourceScope,
@@ -50,7 +50,7 @@ def numbering_of_attribute(
         if value is not None:
             expression = Expression(scope_around(line, owner), value[0])
             makers += numbering_of_expression(expression, value[1], owner, passed, depth - 1) or [expression]
-    varying = [maker for maker in makers if not _is_constant(maker)]
+    varying = [maker for maker in makers if not depends_on_constants(maker)]
     return varying or makers
 
 
@@ -111,6 +111,17 @@ def coding_calls(expression: Expression, position: int | None, depth: int = _MAX
     return [call for part in parts if depth for call in coding_calls(*part, depth - 1)]
 
 
+def depends_on_constants(made: Expression) -> bool:
+    """Check whether a function makes names of constants of its module alone: then it makes the same in each call."""
+    syntax = enclosing_scope(made.line)
+    if syntax is None or isinstance(syntax, ast.Module):
+        return False
+    loops = [node.target for node in ast.walk(made.node) if isinstance(node, ast.comprehension)]
+    own_names = {name.id for target in loops for name in ast.walk(target) if isinstance(name, ast.Name)}
+    names = [node for node in ast.walk(made.node) if isinstance(node, ast.Name) and node.id not in own_names]
+    return all(node.id in _BUILTINS or made.scope.value(node) is not UNKNOWN for node in names)
+
+
 def _is_no_coding(call: ast.Call) -> bool:
     return call_name(call) not in _CODINGS
 
@@ -130,7 +141,10 @@ def _passed_values(made: Expression, position: int | None, passed: Passed) -> It
 
 
 def _possible_results(made: Expression, position: int | None, passed: Passed) -> Iterator[Part]:
-    """Yield what each of the user's functions returns that may run in a call of a variable or a parameter."""
+    """Yield what each of the user's functions returns that may run in a call, such as one of a variable."""
+    if results := returned_expressions(made):
+        yield from ((result, position) for result in results)
+        return
     function = made.node.func if isinstance(made.node, ast.Call) else None
     if not isinstance(function, ast.Name):
         return
@@ -144,17 +158,6 @@ def _possible_results(made: Expression, position: int | None, passed: Passed) ->
         returned = called_return(made, *called) if called else None
         if returned is not None:
             yield returned, position
-
-
-def _is_constant(made: Expression) -> bool:
-    """Check whether a function makes names of constants of its module alone: then it makes the same in each call."""
-    syntax = enclosing_scope(made.line)
-    if syntax is None or isinstance(syntax, ast.Module):
-        return False
-    loops = [node.target for node in ast.walk(made.node) if isinstance(node, ast.comprehension)]
-    own_names = {name.id for target in loops for name in ast.walk(target) if isinstance(name, ast.Name)}
-    names = [node for node in ast.walk(made.node) if isinstance(node, ast.Name) and node.id not in own_names]
-    return all(node.id in _BUILTINS or made.scope.value(node) is not UNKNOWN for node in names)
 
 
 def _copied(node: ast.expr) -> ast.expr | None:

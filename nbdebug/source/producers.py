@@ -433,6 +433,7 @@ def assigned_attribute(expression: Expression, name: str) -> Part | None:
 def _methods(expression: Expression) -> Iterator[tuple[Scope, ast.FunctionDef]]:
     """Yield the methods of the object to which an expression belongs, or those of the class around it."""
     owner = expression.scope.bound.get("self")
+    owner = None if owner is UNKNOWN else owner
     for method in effective_methods(type(owner)) if owner is not None else ():
         syntax = find_function(method.__code__) if user_function(method) else None
         if isinstance(syntax, ast.FunctionDef):

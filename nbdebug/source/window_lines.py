@@ -34,11 +34,12 @@ class _Selection:
 def misplaced_window_line(inputs: Expression, targets: Expression) -> SourceLine | None:
     """Return the line that selects a window with its target in it, or the target; None if it is not certain.
 
-    ``inputs`` and ``targets`` make the windows and their targets from the same series in a loop over a ``range``, in
-    the same function. Their indices are computed for the last turn, with different numbers for the names in them, once
-    in one order of these numbers and once in the other. If the targets reach the end of the series, the window is too
-    long, else the target is too early.
+    ``inputs`` and ``targets`` are made from the same series in a loop over a ``range``, in the same function. Their
+    indices are computed for the last turn, with different numbers for the names in them, once in one order of these
+    numbers and once in the other. If the targets reach the end of the series, the window is too long, else the target
+    is too early.
     """
+    inputs, targets = (part_producer(part, None, passes_conversions=True) for part in (inputs, targets))
     lines = {_misplaced_line(inputs, targets, is_reversed=is_reversed) for is_reversed in (False, True)}
     return lines.pop() if len(lines) == 1 else None
 
@@ -52,7 +53,7 @@ def misplaced_item_line(pair: Expression, item: str, last: int) -> SourceLine | 
     """
     parts = getattr(pair.node, "elts", [])
     of_last_item = replace(pair.scope, bound={**pair.scope.bound, item: last})
-    window, target = (_selected_part(of_last_item, parts[place]) if parts else None for place in (0, -1))
+    window, target = (selected_part(of_last_item, parts[place]) if parts else None for place in (0, -1))
     if window is None or target is None or ast.unparse(window.value) != ast.unparse(target.value):
         return None
     index = next(iter(getattr(target.slice, "elts", ())), target.slice)
@@ -73,7 +74,7 @@ def _own_result(scope: Scope, index: ast.expr) -> SourceLine | None:
     return returned.line if returned else None
 
 
-def _selected_part(scope: Scope, value: ast.expr) -> ast.Subscript | None:
+def selected_part(scope: Scope, value: ast.expr) -> ast.Subscript | None:
     """Return the selection from a series that an expression converts or reshapes; None if there is none."""
     for _ in range(_MAX_STEPS):
         if isinstance(value, ast.Subscript):
@@ -102,7 +103,7 @@ def _misplaced_line(inputs: Expression, targets: Expression, *, is_reversed: boo
 def _selection(whole: Expression, *, is_reversed: bool) -> _Selection | None:
     """Return what the only element that a list or an array is made of selects from a series."""
     scope, function = whole.scope, enclosing_scope(whole.line)
-    elements = [*_elements(whole, function)] if function else []
+    elements = [*loop_elements(whole, function)] if function else []
     if len(elements) != 1:
         return None
     selected, loop_variable, loop_range = elements[0]
@@ -113,7 +114,7 @@ def _selection(whole: Expression, *, is_reversed: bool) -> _Selection | None:
     if not isinstance(selected, ast.Subscript):
         return None
     series = ast.unparse(selected.value)
-    numbers = _Numbers(scope, series, selected, is_reversed=is_reversed)
+    numbers = StepNumbers(scope, series, selected, is_reversed=is_reversed)
     last = numbers.last_of(loop_range)
     if last is None:
         return None
@@ -129,7 +130,7 @@ def _selection(whole: Expression, *, is_reversed: bool) -> _Selection | None:
     return _Selection(series, start, stop, SourceLine(whole.scope.file, selected.lineno))
 
 
-def _elements(whole: Expression, function: SourceScope) -> Iterator[tuple[ast.expr, str, ast.expr]]:
+def loop_elements(whole: Expression, function: SourceScope) -> Iterator[tuple[ast.expr, str, ast.expr]]:
     """Yield the elements from which a list or an array is made in a loop, its variable, and what it runs over."""
     value = whole.node
     while isinstance(value, ast.Call) and call_name(value) in _JOINING_CALLS and value.args:
@@ -190,7 +191,7 @@ def _assigned_value(scope: Scope, reader: ast.expr, name: str) -> ast.expr | Non
     return values[0] if len(values) == 1 else None
 
 
-class _Numbers:
+class StepNumbers:
     """Computes sums and differences, with a number of its own for each name whose value is unknown."""
 
     def __init__(self, scope: Scope, series: str, reader: ast.expr, *, is_reversed: bool) -> None:
@@ -204,8 +205,28 @@ class _Numbers:
         stop = self.value(arguments[-1]) if len(arguments) in (1, 2) else None
         return stop - 1 if stop is not None else None
 
+    def first_of(self, loop_range: ast.expr) -> int | None:
+        """Return the first value of a ``range``; None for anything else."""
+        is_range = isinstance(loop_range, ast.Call) and call_name(loop_range) == "range"
+        arguments = loop_range.args if is_range and isinstance(loop_range, ast.Call) else []
+        return self.value(arguments[0]) if len(arguments) > 1 else 0 if arguments else None
+
+    def value_for(self, node: ast.expr, variable: str, turn: int) -> int | None:
+        """Return the number of an expression in the turn of a loop in which its variable has a value."""
+        self.known = {variable: turn}  # other variables may depend on it
+        return self.value(node)
+
+    def signed(self, node: ast.expr) -> int | None:
+        """Return the number of an expression that may have a sign, as in ``x[:, -1]``."""
+        is_negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+        value = self.value(node.operand if is_negative and isinstance(node, ast.UnaryOp) else node)
+        return -value if is_negative and value is not None else value
+
     def value(self, node: ast.expr, depth: int = 0) -> int | None:
-        """Return the number of an expression; None if it is neither a name, a number, a length nor a sum of those."""
+        """Return the number of an expression; None if it is neither a name, a number, a length nor a sum of those.
+
+        A name may also be an attribute or an item under a key, as in ``config.width``.
+        """
         if isinstance(node, ast.Constant):
             return node.value if type(node.value) is int else None
         if ast.unparse(node) in (f"len({self.series})", f"{self.series}.shape[0]", f"{self.series}.size(0)"):
@@ -215,6 +236,8 @@ class _Numbers:
             if left is None or right is None:
                 return None
             return left + right if isinstance(node.op, ast.Add) else left - right
+        if _is_setting(node):
+            return self.known.setdefault(ast.unparse(node), self._unknown_number(ast.unparse(node)))
         if not isinstance(node, ast.Name):
             return None
         if node.id not in self.known and depth < _MAX_STEPS:
@@ -227,6 +250,12 @@ class _Numbers:
         """Return a number that is the same for a name in all expressions, and another one for each name."""
         number = int.from_bytes(name.encode(), "big") % _NAME_NUMBERS
         return 101 + (_NAME_NUMBERS - number if self.is_reversed else number)
+
+
+def _is_setting(node: ast.expr) -> bool:
+    """Check whether an expression is an attribute of a variable or an item of it under a key."""
+    key = getattr(node.slice, "value", None) if isinstance(node, ast.Subscript) else None
+    return isinstance(getattr(node, "value", None), ast.Name) and (isinstance(node, ast.Attribute) or type(key) is str)
 
 
 def selects_last_step(line: SourceLine | None) -> bool:

@@ -34,6 +34,7 @@ from nbdebug.source.scopes import Expression
 from nbdebug.source.search import call_name, function_node, read_names
 from nbdebug.source.variable_values import own_assigned_names
 
+_PASSED_ON = (ast.Name, ast.Attribute, ast.IfExp, ast.Constant)  # expressions that number nothing by themselves
 _CONSEQUENCES = ("D110", "D119", "D101", "T609", "E702", "E706", "E709")
 
 
@@ -112,10 +113,12 @@ def class_map_mismatch(
 def _unordered_names(setup: Setup, attribute: str, train: dict[str, int], val: dict[str, int]) -> Expression | None:
     """Return the expression that fixes the order in which the classes of the validation split are numbered.
 
-    Of several branches, names that are out of order were not sorted.
+    Of several branches, one that only passes on names that it gets does not number them, and names that are out of
+    order were not sorted.
     """
     passed = partial(_own_argument, setup)
     makers = numbering_of_attribute(getattr(setup.val_loader, "dataset", None), attribute, passed)
+    makers = [maker for maker in makers if not isinstance(maker.node, _PASSED_ON)] or makers
     if any([*sorted(numbers)] != sorted(numbers, key=numbers.__getitem__) for numbers in (train, val)):
         makers = [maker for maker in makers if not _sorts(maker.node)] or makers
     return max(makers, key=lambda maker: maker.line.number, default=None)

@@ -25,6 +25,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import Origin, origin_line, target_coding_line
 from nbdebug.setup.differing_options import find_differing_option
 from nbdebug.setup.loaders import is_map_style
+from nbdebug.setup.split_fits import own_fit_line
 from nbdebug.setup.split_transforms import find_lacking_option, find_lacking_transform
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
@@ -318,7 +319,7 @@ def _differing_line(setup: Setup, position: int = 0, factor: float | None = None
             executed = find_differing_line(train, val)
             passed = find_differing_option(setup, position)
     line = passed or scaling_line or find_lacking_option(setup, executed) or executed
-    return line or find_lacking_transform(setup, position)
+    return line or own_fit_line(setup) or find_lacking_transform(setup, position)
 
 
 def _read_samples(dataset: Any) -> None:

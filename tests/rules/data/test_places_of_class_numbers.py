@@ -46,6 +46,7 @@ _FOLDER = (
     "    def __len__(self): return len(self.y)\n    def __getitem__(self, i): return self.x[i], self.y[i]\n"
     "train, val = Folder(train_table), Folder(val_table)\n"
 )
+_PASSED = _FOLDER.replace("sorts=False", "known=None")
 # The line with "here" numbers the classes of the validation split by the order in which they occur.
 NUMBERED = {
     "factorize": _IN_FUNCTION.format("    y = pd.factorize(table['kind'])[0]  # here\n"),
@@ -117,6 +118,42 @@ NUMBERED = {
         "        numbers = {kind: i for i, kind in enumerate(self.names)}\n"
         "        self.y = torch.tensor([numbers[kind] for kind in table['kind']])\n"
         "train, val = Own(train_table), Own(val_table)\n"
+    ),
+    "one of two results of a function": "def number(names, known=None):\n    if known is not None:\n"
+    "        return known.get_indexer(names), known\n    return pd.factorize(names)  # here\n"
+    + _PASSED.format(
+        "        codes, self.classes = number(pd.Series(kinds), known)\n"
+        "        self.numbers = dict(zip(kinds, codes.tolist()))\n"
+    ),
+    "one of two dictionaries of a function": "def make_numbers(kinds, known):\n    if known:\n        return known\n"
+    "    return {kind: i for i, kind in enumerate(dict.fromkeys(kinds))}  # here\n"
+    + _PASSED.format("        self.numbers = make_numbers(kinds, known)\n"),
+    "one of two results of a function, which is not sorted": "def list_names(kinds):\n    if len(kinds) < 9:\n"
+    "        return sorted(set(kinds))\n    return list(dict.fromkeys(kinds))  # here\n"
+    + _FOLDER.format(
+        "        self.names = list_names(kinds)\n"
+        "        self.numbers = {kind: i for i, kind in enumerate(self.names)}\n"
+    ),
+    "one of two results of a method": (
+        "class Folder(Dataset):\n    def __init__(self, table, known=None):\n"
+        "        self.x, self.known = make_inputs(table), known\n"
+        "        self.y, self.classes = self.number(pd.Series(list(table['kind'])))\n"
+        "    def number(self, names):\n        if self.known is not None:\n"
+        "            return self.known.get_indexer(names), self.known\n"
+        "        return pd.factorize(names)  # here\n"
+        "    def __len__(self): return len(self.y)\n    def __getitem__(self, i): return self.x[i], self.y[i]\n"
+        "train, val = Folder(train_table), Folder(val_table)\n"
+    ),
+    "a function that calls another": "def number(names):\n    return pd.factorize(names)  # here\n"
+    "def encode(names, known=None):\n    if known is not None:\n        return known.get_indexer(names), known\n"
+    "    return number(names)\n"
+    + _PASSED.format(
+        "        codes, self.classes = encode(pd.Series(kinds), known)\n"
+        "        self.numbers = dict(zip(kinds, codes.tolist()))\n"
+    ),
+    "a conditional expression": _PASSED.format(
+        "        self.names = known if known is not None else list(dict.fromkeys(kinds))  # here\n"
+        "        self.numbers = {kind: i for i, kind in enumerate(self.names)}\n"
     ),
     "a dictionary of a list": _FOLDER.format(
         "        self.names = list(dict.fromkeys(kinds))  # here\n"

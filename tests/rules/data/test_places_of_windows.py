@@ -106,6 +106,51 @@ ITEMS = {
         + _ITEM_LOADER.format(12, 0)
     ),
 }
+_VIEW = "    windows = np.lib.stride_tricks.sliding_window_view(series, width)\n"
+_ARRAYS = "    return torch.from_numpy(x.copy()), torch.from_numpy(y.copy()).unsqueeze(1)\n"
+_MAKER = "def make_windows(series, width):\n"
+# Arrays of all windows, or of shifted slices, and targets that are a slice of the series or a column of the windows.
+SLICES = {
+    "an early slice": f"{_MAKER}{_VIEW}    x, y = windows, None\n    y = series[width - 1:]  # here\n{_ARRAYS}",
+    "one of two branches, at a setting": (
+        "from types import SimpleNamespace\n"
+        "def make_windows(series, width, early=True):\n    cfg = SimpleNamespace(width=width)\n"
+        "    x = np.lib.stride_tricks.sliding_window_view(series, cfg.width)\n    if bool(early):\n"
+        "        y = series[cfg.width - 1:]  # here\n    else:\n        x, y = x[:-1], series[cfg.width:]\n" + _ARRAYS
+    ),
+    "unfold": (
+        f"{_MAKER}    values = torch.tensor(series)\n    x = values.unfold(0, width, 1)\n"
+        "    y = values[width - 1:]  # here\n    return x, y[:, None]\n"
+    ),
+    "a slice of a tensor": (
+        f"{_MAKER}    x = torch.tensor(series).unfold(0, width, 1)\n"
+        "    y = torch.tensor(series)[width - 1:].reshape(-1, 1)  # here\n    return x, y\n"
+    ),
+    "windows that start one step later": (
+        f"{_MAKER}{_VIEW}    x = windows[1:]  # here\n    y = series[width:]\n{_ARRAYS}"
+    ),
+    "windows that are one step longer": (
+        f"{_MAKER}    x = np.lib.stride_tricks.sliding_window_view(series, width + 1)  # here\n"
+        f"    y = series[width:]\n{_ARRAYS}"
+    ),
+    "a column of the windows": (
+        f"{_MAKER}    windows = np.lib.stride_tricks.sliding_window_view(series, width + 1)\n"
+        f"    x = windows[:, 1:]  # here\n    y = windows[:, -1]\n{_ARRAYS}"
+    ),
+    "another column of the windows": (
+        f"{_MAKER}    windows = np.lib.stride_tricks.sliding_window_view(series, width + 1)\n"
+        f"    x = windows[:, :-1]\n    y = windows[:, -2]  # here\n{_ARRAYS}"
+    ),
+    "windows of a loop": (
+        f"{_MAKER}    count = len(series) - width\n    x = np.stack([series[i:i + width] for i in range(count)])\n"
+        f"    y = series[width - 1:-1]  # here\n{_ARRAYS}"
+    ),
+    "shifted slices": (
+        f"{_MAKER}    count = len(series) - width\n"
+        "    x = np.stack([series[lag:lag + count] for lag in range(width)], axis=1)\n"
+        f"    y = series[width - 1:-1]  # here\n{_ARRAYS}"
+    ),
+}
 # The offset is right, or may be; another column reveals the target. The line with "here" makes the inputs as before.
 OTHER_LEAKS = {
     "another column": (
@@ -118,6 +163,16 @@ OTHER_LEAKS = {
         "    for i in range(len(series) - width):\n        xs.append(series[i:i + width])\n"
         "        ys.append(series[i + horizon])\n"
         "    return torch.tensor(np.array(xs)), torch.tensor(np.array(ys))[:, None]  # here\n",
+        "series",
+    ),
+    "right slices of windows of another column": (
+        f"{_MAKER}{_VIEW.replace('width)', 'width, axis=0)')}    x, y = windows[:-1], series[width:, 0]\n"
+        "    return torch.from_numpy(x.copy()), torch.from_numpy(y.copy())[:, None]  # here\n",
+        "np.stack([several[:, 0], np.roll(several[:, 0], -1)], 1)",
+    ),
+    "a slice at an unknown horizon": (
+        f"def make_windows(series, width, horizon=0):\n{_VIEW}    x, y = windows, series[horizon:][:len(windows)]\n"
+        "    return torch.from_numpy(x.copy()), torch.from_numpy(y.copy())[:, None]  # here\n",
         "series",
     ),
 }
@@ -135,9 +190,9 @@ def window_finding(text: str, file: Path) -> Finding:
     return finding
 
 
-@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("name", WINDOWS | SLICES)
 def test_target_leak_names_the_line_that_selects_the_window_or_its_target(name: str, tmp_path: Path) -> None:
-    finding = window_finding(HEADER + WINDOWS[name] + LOADER.format("series"), tmp_path / "program.py")
+    finding = window_finding(HEADER + (WINDOWS | SLICES)[name] + LOADER.format("series"), tmp_path / "program.py")
     assert source_line(finding).endswith("# here"), str(finding)
 
 
