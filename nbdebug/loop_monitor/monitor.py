@@ -116,8 +116,7 @@ class LoopMonitor(OptimizerTracking):
         self.is_scaled_loss, self.loss_weights = False, LossWeights(Graph(None, ()), (), None)
         self.plan, self.visibility = InspectionPlan(), ALL_EVENTS
         self.backward_line: SourceLine | None = None
-        self.lines, self.stacks = dict[str, SourceLine](), dict[str, Stack]()
-        self.optimizer_names = OptimizerNames()
+        self.lines, self.stacks, self.optimizer_names = dict[str, SourceLine](), dict[str, Stack](), OptimizerNames()
 
     def hooks(self, wrap_callback: _CallbackWrapper) -> list[AbstractContextManager[None]]:
         """Return hooks for all events except passes, steps and batches; ``wrap_callback`` wraps each callback."""
@@ -134,6 +133,7 @@ class LoopMonitor(OptimizerTracking):
             observe_mode_switches(wrap_callback(self.mode_monitor.on_mode_switch)),
             self.leaf_monitor.tracing_ended(),
             *self.resumption.hooks(wrap_callback),
+            self.parameter_tracker.registrations.hooks(wrap_callback),
         ]
         written = self.rounded_updates, self.gradient_changes, self.weight_copy_monitor, self.restored_weights.replaced
         traces = [monitor.write_trace for monitor in written] + [self.weight_aliases.trace]

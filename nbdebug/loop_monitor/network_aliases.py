@@ -15,7 +15,7 @@ from nbdebug.source.assignments import (
     last_assignment,
     returned_value,
 )
-from nbdebug.source.creation import find_received_call
+from nbdebug.source.creation import find_creation, find_received_call
 from nbdebug.source.location import SourceLine, get_running_line, is_library_code
 from nbdebug.source.references import frame_variables, user_files, user_frames
 from nbdebug.source.search import call_name, enclosing_scope, file_nodes, search_files, syntax_tree
@@ -47,9 +47,10 @@ def find_network_alias(frame: FrameType | None, loaded: nn.Module | None = None)
     if len({ast.unparse(owner) for owner in owners}) < 2:
         return None
     lines = [line for owner in owners if (line := _binding_line(owner, frames)) is not None]
-    binding = next(filter(_binds_other_network, lines), None)
-    returned = filter(None, map(_returned_argument_line, lines))
-    return binding or next(returned, None) or _received_line(loaded, owners[0], frame)
+    bindings = (line if _binds_other_network(line) else _returned_argument_line(line) for line in lines)
+    binding = next(filter(None, bindings), None)
+    repeated = _repeated_argument_line(owners, frames) or _repeated_item_line(owners, frames)
+    return repeated or binding or _received_line(loaded, owners[0], frame)
 
 
 def _find_copying_line(load: ast.Call, loaded: nn.Module | None, frames: list[FrameType]) -> SourceLine | None:
@@ -72,6 +73,80 @@ def _shares_parameters(call: ast.Call) -> bool:
     """Check whether a call makes another module of the parts of one: ``copy.copy(net)``, ``nn.Sequential(*net)``."""
     is_sequential = call_name(call) == "Sequential" and any(isinstance(part, ast.Starred) for part in call.args)
     return is_sequential or (call_name(call) == "copy" and len(call.args) == 1 and not call.keywords)
+
+
+def _repeated_argument_line(owners: list[ast.expr], frames: list[FrameType]) -> SourceLine | None:
+    """Return the line that passes one network for two parameters, to a function on the stack or to create an object.
+
+    The parameters are those that the owners of the two states name, or from which a class sets the attributes.
+    """
+    if all(isinstance(owner, ast.Name) for owner in owners):
+        for depth in range(len(frames) - 1):
+            passed = [_passed_argument(getattr(owner, "id", ""), frames[depth:]) for owner in owners]
+            if None in passed:
+                return None
+            owners = [argument for argument in passed if argument is not None]
+            if len({ast.unparse(owner) for owner in owners}) == 1:
+                return get_running_line(frames[depth + 1]) if _is_as_is(owners[0]) else None
+    for owner in owners:
+        holder = _value_of(owner.value, frames[0]) if isinstance(owner, ast.Attribute) else _MISSING
+        if holder is not _MISSING and isinstance(owner, ast.Attribute):
+            creation = find_creation(holder, search_files(user_files(frames[0])), frames[0])
+            argument = creation.argument(holder, _stored_parameter(holder, owner.attr)) if creation else None
+            values = [*creation.call.args, *(item.value for item in creation.call.keywords)] if creation else []
+            texts = [ast.unparse(value) for value in values]
+            if creation and argument and _is_as_is(argument) and texts.count(ast.unparse(argument)) > 1:
+                return SourceLine(creation.file, argument.lineno)
+    return None
+
+
+def _stored_parameter(holder: object, attribute: str) -> str:
+    """Return the parameter that the class of an object stores in an attribute: of the same name for a data class."""
+    statements = [covering_statement(line) for line in find_assignments(holder, attribute)]
+    names = {getattr(getattr(statement, "value", None), "id", "") for statement in statements}
+    return names.pop() if len(names) == 1 else attribute
+
+
+def _repeated_item_line(owners: list[ast.expr], frames: list[FrameType]) -> SourceLine | None:
+    """Return the line that stores one network twice in a dictionary or a list, of which the owners are items."""
+    owner = owners[0]
+    if not isinstance(owner, ast.Subscript) or not isinstance(owner.slice, ast.Constant):
+        return None
+    key, container = owner.slice.value, owner.value
+    line = get_running_line(frames[0])
+    file, nodes = line.file, file_nodes(syntax_tree(line.file))
+    stores = [
+        node for node in nodes if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == ast.unparse(owner)
+    ]
+    if stores:
+        return SourceLine(file, stores[0].lineno) if len(stores) == 1 and _is_as_is(stores[0].value) else None
+    binding = _bound_line(container, frames)
+    value = getattr(covering_statement(binding), "value", None) if binding else None
+    if isinstance(value, ast.Call) and value.args and hasattr(nn, call_name(value)):
+        value = value.args[0]  # nn.ModuleDict({...}) and nn.ModuleList([...])
+    items = _items(value)
+    item = items.get(key)
+    texts = [ast.unparse(other) for other in items.values()]
+    is_repeated = item is not None and _is_as_is(item) and texts.count(ast.unparse(item)) > 1
+    return SourceLine(binding.file, item.lineno) if binding and item is not None and is_repeated else None
+
+
+def _bound_line(container: ast.expr, frames: list[FrameType]) -> SourceLine | None:
+    """Return the only line that binds a variable or an attribute."""
+    line = get_running_line(frames[0])
+    if isinstance(container, ast.Attribute):
+        lines = find_assignments(_value_of(container.value, frames[0]), container.attr)
+        return lines[0] if len(lines) == 1 else None
+    return certain_line(line, container.id) if isinstance(container, ast.Name) else None
+
+
+def _items(value: ast.expr | None) -> dict[object, ast.expr]:
+    """Return the items of a dictionary, a list or a tuple in the source, by key or position."""
+    if isinstance(value, ast.Dict):
+        return {getattr(key, "value", key): item for key, item in zip(value.keys, value.values, strict=True)}
+    if isinstance(value, ast.Call) and call_name(value) == "dict":
+        return {keyword.arg: keyword.value for keyword in value.keywords}
+    return dict(enumerate(value.elts)) if isinstance(value, (ast.List, ast.Tuple)) else {}
 
 
 def _returned_argument_line(line: SourceLine) -> SourceLine | None:
@@ -112,7 +187,8 @@ def _binding_line(expression: ast.expr, frames: list[FrameType]) -> SourceLine |
     if isinstance(expression, ast.Attribute):
         owner = _value_of(expression.value, frames[0])
         assignments = find_assignments(owner, expression.attr)
-        lines = {line for line in assignments if not is_library_code(line.file) and _binds_other_network(line)}
+        lines = {line for line in assignments if not is_library_code(line.file)}
+        lines = {line for line in lines if _binds_other_network(line)} or lines
         return lines.pop() if len(lines) == 1 else None
     if not isinstance(expression, ast.Name):
         return None
@@ -149,8 +225,18 @@ def _passed_argument(name: str, frames: list[FrameType]) -> ast.expr | None:
 
 
 def _binds_other_network(line: SourceLine) -> bool:
-    """Check whether a line assigns a name or an attribute as it is, or what a method of modules returns: itself."""
+    """Check whether a line assigns a name or an attribute as it is, or what a method of modules returns: itself.
+
+    Of a choice, one branch must: as both names refer to one network, that is the one which ran.
+    """
     value = getattr(covering_statement(line), "value", None)
+    branches = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+    branches = value.values if isinstance(value, ast.BoolOp) else branches
+    return any(map(_is_as_is, branches))
+
+
+def _is_as_is(value: ast.expr | None) -> bool:
+    """Check whether a value is that of a name or an attribute, or what a method of modules returns: itself."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and hasattr(nn.Module, value.func.attr):
         value = value.func.value
     return isinstance(value, (ast.Name, ast.Attribute))

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, nonzero_gradients
 from nbdebug.loop_monitor.loss_leaves import LossLeafMonitor
+from nbdebug.loop_monitor.registration_lines import RegistrationLines
 from nbdebug.setup.setup import optimized_parameters
+from nbdebug.source.location import SourceLine
 from nbdebug.tensors.memory import share_memory
 
 _MAX_PARAMETERS = 2000  # tracked parameters
@@ -32,7 +34,8 @@ class UncoveredParameters:
     were frozen when it began, ``never_held`` were trainable all the time and have not changed. ``of_loss`` are those of
     the loss itself, and ``tensors_of_loss`` names of tensors without an owner. ``never_stepped`` had a gradient at the
     given number of checks, which are many, and have not changed; an optimizer holds them that has never stepped, beside
-    others that have. ``optimizers`` counts the optimizers of the program.
+    others that have. ``optimizers`` counts the optimizers of the program. ``registration_line`` stored the first of the
+    ``replaced`` or ``added`` ones in the model, if it is known.
     """
 
     replaced: tuple[str, ...] = ()
@@ -43,6 +46,7 @@ class UncoveredParameters:
     tensors_of_loss: tuple[str, ...] = ()
     optimizers: int = 1
     never_stepped: Mapping[str, int] = field(default_factory=dict)
+    registration_line: SourceLine | None = None
 
 
 def _held_ids(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
@@ -58,7 +62,7 @@ class ParameterTracker:
         self.initial_ids = {id(p) for _, p in named_parameters}
         self.parameters = dict([(name, p) for name, p in named_parameters if p.requires_grad][:_MAX_PARAMETERS])
         self.frozen = dict([(name, p) for name, p in named_parameters if not p.requires_grad][:_MAX_PARAMETERS])
-        self.unfrozen_with_gradient: set[str] = set()
+        self.unfrozen_with_gradient, self.registrations = set[str](), RegistrationLines()
         self.initial_fingerprints = dict(
             zip(self.parameters, _bit_fingerprints([*self.parameters.values()]), strict=True)
         )
@@ -136,6 +140,7 @@ class ParameterTracker:
             tuple(name for name, tensor in tensors.items() if id(tensor) not in held),
             len(optimizers),
             never_stepped,
+            self.registrations.find_line(uncovered[name] for name in new),
         )
 
     def _never_stepped(

@@ -1,21 +1,26 @@
-"""The line that decides at random which samples are used for validation."""
+"""The line that decides at random which samples are used for validation, and what creates its splitter."""
 
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
+from nbdebug.finding import Location, RelatedLine
 from nbdebug.setup.data_lines import known_origin_line
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.assignments import certain_line, covering_statement
-from nbdebug.source.location import SourceLine
+from nbdebug.source.assignments import certain_line, covering_statement, own_statements
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
+from nbdebug.source.producers import assigned_attribute, part_producer
 from nbdebug.source.scopes import Expression, file_scope
-from nbdebug.source.search import call_name, find_unique_line, read_names, walk
+from nbdebug.source.search import assigned_names, call_name, enclosing_scope, find_unique_line, read_names, walk
 from nbdebug.source.variable_values import statements_before
 
 _SPLITTERS = {"random_split", "train_test_split"}
 _ORDERS = _SPLITTERS | {"randperm", "permutation", "permuted", "shuffle", "sample"}
-_ORDERS |= {"KFold", "StratifiedKFold", "ShuffleSplit", "StratifiedShuffleSplit"}
+_UNGROUPED_SPLITTERS = {"KFold", "StratifiedKFold", "ShuffleSplit", "StratifiedShuffleSplit"}  # of scikit-learn
+_UNGROUPED_SPLITTERS |= {"RepeatedKFold", "RepeatedStratifiedKFold"}
+_ORDERS |= _UNGROUPED_SPLITTERS
 _RANDOM_NUMBERS = {"random", "rand", "uniform", "bernoulli"}  # compared with the share of a split
 _MAX_STEPS = 4
 
@@ -30,6 +35,78 @@ def splitting_line(setup: Setup) -> SourceLine | None:
         return splitter
     selection = known_origin_line(setup, "validation")
     return (_random_line(selection) if selection else None) or selection
+
+
+def locate_ungrouped_split(line: SourceLine | None, sample: int) -> tuple[Location, tuple[RelatedLine, ...]]:
+    """Return where related samples are divided: the line that creates a splitter which ignores groups, else a line.
+
+    With a splitter, the line that divides is a related one. ``sample`` is the index of the sample in the location.
+    """
+    splitter = _splitter_line(line)
+    if line is None or splitter is None or (splitter.file, splitter.number) == (line.file, line.number):
+        return replace(get_location(line), sample=sample), ()
+    related = get_related_lines((line, "the samples are divided here"))
+    return replace(get_location(splitter), sample=sample), related
+
+
+def _splitter_line(line: SourceLine | None) -> SourceLine | None:
+    """Return the line that creates the splitter by which a line, or one before it, divides samples without groups.
+
+    Splitters are those of scikit-learn whose ``split`` ignores groups. Variables are followed back to the call of
+    ``split``, and its object to where it is created; that of a parameter is the only line of the file that creates such
+    a splitter. None if there is none, or if they are several.
+    """
+    split = _split_call(line) if line else None
+    if line is None or split is None or not isinstance(split.func, ast.Attribute):
+        return None
+    owner = Expression(file_scope(line.file), split.func.value)
+    if isinstance(owner.node, ast.Attribute) and (part := assigned_attribute(owner, owner.node.attr)):
+        owner = part[0]
+    maker = part_producer(owner, None, may_make=_is_ungrouped)
+    branches = [maker.node.body, maker.node.orelse] if isinstance(maker.node, ast.IfExp) else [maker.node]
+    if len(created := [*filter(_is_ungrouped, branches)]) == 1:
+        return Expression(maker.scope, created[0]).line
+    is_passed = isinstance(maker.node, (ast.Name, ast.Attribute))  # to a function of which no call is known
+    return find_unique_line(_is_ungrouped, [line.file]) if is_passed else None
+
+
+def _is_ungrouped(node: ast.AST) -> bool:
+    return call_name(node) in _UNGROUPED_SPLITTERS
+
+
+def _split_call(line: SourceLine) -> ast.Call | None:
+    """Return the call of ``split`` with samples by which a line divides them, or from which its variables come."""
+    lines = [line]
+    for _ in range(_MAX_STEPS):
+        statements = [(own_line, statement) for own_line in lines if (statement := covering_statement(own_line))]
+        names = [(own_line, name) for own_line, s in statements for name in _index_names(s) or read_names(s)]
+        values = [
+            *(_head(statement) for _, statement in statements),
+            *(part for item in names for part in _loops(*item)),
+        ]
+        splits = [node for value in values for node in walk(value) if isinstance(node, ast.Call) and _divides(node)]
+        if splits:
+            return splits[0]
+        lines = [source for own_line, name in names if (source := certain_line(own_line, name))]
+    return None
+
+
+def _head(statement: ast.stmt) -> ast.AST:
+    """Return what a loop iterates over; any other statement as it is."""
+    return statement.iter if isinstance(statement, ast.For) else statement
+
+
+def _loops(line: SourceLine, name: str) -> list[ast.AST]:
+    """Return what the loops before or around a line iterate over that assign a variable in each round."""
+    scope = enclosing_scope(line)
+    loops = [node for node in own_statements(scope) if isinstance(node, ast.For)] if scope else []
+    return [loop.iter for loop in loops if loop.lineno < line.number and name in assigned_names(loop.target)]
+
+
+def _divides(call: ast.Call) -> bool:
+    """Check whether a call may divide samples, as ``splitter.split(x)``; the separator of a text is a constant."""
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "split"
+    return is_method and bool(call.args or call.keywords) and not isinstance([*call.args, None][0], ast.Constant)
 
 
 def _random_line(selection: SourceLine) -> SourceLine | None:

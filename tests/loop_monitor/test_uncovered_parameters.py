@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as module_hooks
 
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -155,6 +157,74 @@ def test_parameters_that_the_optimizer_misses_since_the_loop_began_are_reported(
 )
 def test_optimizers_that_follow_the_model_have_no_finding(train: TrainFunction, make: Callable[[], Setup]) -> None:
     assert not [finding for finding in all_findings(train, make()) if finding.code in ("O503", "O504")]
+
+
+def in_place(model: Any) -> None:
+    with torch.no_grad():
+        model[2].weight.copy_(torch.randn(3, 8))
+
+
+def by_setattr(model: Any) -> None:
+    for name, parameter in [*model[2].named_parameters()]:
+        setattr(model[2], name, nn.Parameter(parameter.detach().clone()))  # here
+
+
+def one_weight(model: Any) -> None:
+    model[2].weight = nn.Parameter(torch.randn(3, 8))  # here
+
+
+def new_head(model: Any) -> None:
+    model[2] = nn.Linear(8, 3)  # here
+
+
+def head_of_function(model: Any) -> None:
+    def build() -> nn.Module:
+        return nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 3))
+
+    model[2] = build()  # here
+
+
+def copied_head(model: Any) -> None:
+    model[2] = copy.deepcopy(model[2])  # here
+
+
+def by_comprehension(model: Any) -> None:
+    kept = {name: p.detach().clone() for name, p in model.named_parameters()}
+    _ = [setattr(model.get_submodule(n[0]), n[2:], nn.Parameter(p)) for n, p in kept.items()]  # here
+
+
+def by_registration(model: Any) -> None:
+    model[2].register_parameter("weight", nn.Parameter(torch.randn(3, 8)))  # here
+
+
+def replacing_by(replace: Callable[[Any], None]) -> TrainFunction:
+    def train(setup: Setup) -> None:
+        train_plainly(setup, 1)
+        replace(setup.model)
+        train_plainly(setup, 1)
+
+    return train
+
+
+@pytest.mark.parametrize(
+    "replace",
+    [by_setattr, one_weight, new_head, head_of_function, copied_head, by_comprehension, by_registration],
+    ids=lambda replace: replace.__name__,
+)
+def test_replaced_parameters_are_reported_at_the_line_that_stores_them(replace: Callable[[Any], None]) -> None:
+    findings = all_findings(replacing_by(replace), frozen_body(False))
+    (finding,) = (finding for finding in findings if finding.code == "O504")
+    assert "# here" in (finding.where.source or "")
+
+
+def test_weights_that_are_overwritten_in_place_stay_in_the_optimizer() -> None:
+    assert not [f for f in all_findings(replacing_by(in_place), frozen_body(False)) if f.code == "O504"]
+
+
+def test_hooks_on_registrations_end_with_the_watch() -> None:
+    hooks = module_hooks._global_parameter_registration_hooks, module_hooks._global_module_registration_hooks
+    all_findings(replacing_by(new_head), frozen_body(False))
+    assert [*map(len, hooks)] == [0, 0]
 
 
 def test_parameter_not_optimized_beside_several_optimizers_names_the_network_and_its_optimizer() -> None:

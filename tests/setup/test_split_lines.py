@@ -8,13 +8,13 @@ import pytest
 from torch import nn
 
 from nbdebug.setup import Setup
-from nbdebug.setup.split_lines import splitting_line
+from nbdebug.setup.split_lines import locate_ungrouped_split, splitting_line
 from tests.source.source_modules import load_module
 
 HEADER = """\
 import numpy as np
 import torch
-from sklearn.model_selection import KFold, train_test_split
+from sklearn.model_selection import GroupShuffleSplit, KFold, ShuffleSplit, train_test_split
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 
@@ -75,16 +75,68 @@ SPLITS: dict[str, tuple[str, tuple[str, str], str]] = {
     ),
 }
 
+# By name: the lines that split, and the text of the line that is named.
+SPLITTERS: dict[str, tuple[str, str]] = {
+    "created before": ("cv = ShuffleSplit(1)  # here\ntrain, val = next(cv.split(x, y))", "# here"),
+    "created in a choice": (
+        "if len(x) > 1000:\n    cv = GroupShuffleSplit(1)\nelse:\n    cv = ShuffleSplit(1)  # here\n"
+        "train, val = next(cv.split(x, y, x if len(x) > 1000 else None))",
+        "# here",
+    ),
+    "created by a function": (
+        "def folds(count):\n    return KFold(count, shuffle=True)  # here\ncv = folds(4)\n"
+        "train, val = list(cv.split(x))[0]",
+        "# here",
+    ),
+    "passed to a function": (
+        "def divide(cv, rows):\n    return next(cv.split(rows))\ncv = ShuffleSplit(1)  # here\n"
+        "train, val = divide(cv, x)",
+        "# here",
+    ),
+    "loop over folds": ("cv = KFold(4, shuffle=True)  # here\nfor train, val in cv.split(x):\n    break", "# here"),
+    "numbered folds": (
+        "cv = KFold(4, shuffle=True)  # here\nfor fold, (train, val) in enumerate(cv.split(x)):\n    break",
+        "# here",
+    ),
+    "groups": ("cv = GroupShuffleSplit(1)\ntrain, val = next(cv.split(x, y, y))", "cv.split"),
+    "one line": ("train, val = next(KFold(4, shuffle=True).split(x))", "KFold(4"),
+    "permutation beside a text": (
+        "names = 'a b'.split(' ')\norder = torch.randperm(240)\ntrain, val = order[:180], order[180:]",
+        "torch.randperm",
+    ),
+    "tensor that is split beside unrelated folds": (
+        "cv = KFold(4)\nsizes = [180, 60]\norder = torch.randperm(240)\ntrain, val = order.split(sizes)",
+        "torch.randperm",
+    ),
+    "drawn by train_test_split": (
+        "cv = KFold(4)\ntrain, val = train_test_split(np.arange(240))",
+        "train_test_split(np",
+    ),
+}
+
 
 @pytest.mark.parametrize("name", SPLITS)
 def test_line_that_splits_samples(name: str, tmp_path: Path) -> None:
     lines, (train, val), expected = SPLITS[name]
+    line = splitting_line(load_setup(tmp_path, lines, train, val))
+    assert line is not None
+    assert expected in line.text
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+def test_line_that_creates_the_splitter_of_related_samples(name: str, tmp_path: Path) -> None:
+    lines, expected = SPLITTERS[name]
+    where, related = locate_ungrouped_split(splitting_line(load_setup(tmp_path, lines, *_ROWS)), 5)
+    assert where.sample == 5
+    assert expected in str(where.source)
+    assert all("# here" not in str(line.where.source) for line in related)
+
+
+def load_setup(tmp_path: Path, lines: str, train: str, val: str) -> Setup:
     body = "".join(f"    {line}\n" for line in lines.splitlines())
     loaders = f"    train_loader = DataLoader({train}, 16, shuffle=True)\n    val_loader = DataLoader({val}, 16)\n"
     program = load_module(tmp_path / "program.py", HEADER + body + loaders + "    return train_loader, val_loader\n")
     train_loader, val_loader = program.build()
     setup = Setup(nn.Linear(4, 2), train_loader, val_loader, loss_fn=nn.CrossEntropyLoss())
     setup.files.add(str(tmp_path / "program.py"))
-    line = splitting_line(setup)
-    assert line is not None
-    assert expected in line.text
+    return setup

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from torch import nn
@@ -15,8 +14,8 @@ from nbdebug.measurements.neighbor_similarity import NeighborSimilarity
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
-from nbdebug.setup.split_lines import splitting_line
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.setup.split_lines import locate_ungrouped_split, splitting_line
+from nbdebug.source.location import SourceLine
 
 _FIX = (
     "groups = torch.arange(len(data)) // 50   # the recording, person or document of each sample\n"
@@ -59,11 +58,13 @@ def grouped_split(setup: Setup, neighbor_similarity: NeighborSimilarity, *, rank
 
 def _finding(pairs: list[tuple[int, int]], mean_rank: float, line: SourceLine | None) -> Finding:
     train_index, val_index = pairs[0]
+    where, related = locate_ungrouped_split(line, val_index)
     return Finding(
         message="Validation samples resemble their neighbors in the dataset, which are in training: only "
         f"{mean_rank:.0%} of the training samples of the neighbor's class are closer on average, and 50% would be if "
         f"the order had no meaning ({len(pairs)} pairs; the first is {val_index} in validation with {train_index}).",
-        where=replace(get_location(line), sample=val_index),
+        where=where,
+        related=related,
         cause="Consecutive samples come from one source, and were split at random.",
         fix=_FIX,
         evidence={

@@ -19,7 +19,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import repetition_line
-from nbdebug.setup.split_lines import splitting_line
+from nbdebug.setup.split_lines import locate_ungrouped_split, splitting_line
 from nbdebug.source.location import SourceLine, get_location
 
 _MAX_EXPECTED_SHARE = 0.25  # of samples that are near copies by chance
@@ -108,7 +108,7 @@ def split_overlap(
     if len(shared_windows.pairs) > overlapping * max(shared_windows.val_size, 1):
         yield _window_overlap_finding(shared_windows, line)
     elif near_duplicates.share > max(near, _min_near_copy_share(near_duplicates.expected_share, times)):
-        yield _near_copy_finding(near_duplicates, repetition_line(setup) or line)
+        yield _near_copy_finding(near_duplicates, repetition_line(setup), line)
 
 
 def _fold_findings(loop: LoopSummary, min_share: float) -> Iterator[Finding]:
@@ -193,11 +193,13 @@ def _of_store(finding: Finding, store: SharedStore) -> Finding:
 
 def _window_overlap_finding(windows: SharedWindows, line: SourceLine | None) -> Finding:
     train_index, val_index = windows.pairs[0]
+    where, related = locate_ungrouped_split(line, val_index)
     return Finding(
         message=f"{len(windows.pairs)} of {windows.val_size} compared validation windows share at least "
         f"{windows.length - windows.max_shift} of their {windows.length} steps with a training window, for example val "
         f"{val_index} with train {train_index}.",
-        where=replace(get_location(line), sample=val_index),
+        where=where,
+        related=related,
         cause="Overlapping windows were created first, and then split at random.",
         fix="Split the recordings, or one long series at one time, and then create the windows of each part.",
         evidence={"pairs of train and val": windows.pairs[:20], "compared": windows.val_size},
@@ -206,14 +208,16 @@ def _window_overlap_finding(windows: SharedWindows, line: SourceLine | None) -> 
     )
 
 
-def _near_copy_finding(near_copies: NearDuplicates, line: SourceLine | None) -> Finding:
+def _near_copy_finding(near_copies: NearDuplicates, repetition: SourceLine | None, line: SourceLine | None) -> Finding:
     train_index, val_index = near_copies.pairs[0]
+    where, related = locate_ungrouped_split(repetition or line, val_index)
     of_class = " of the same class" if near_copies.has_classes else ""
     return Finding(
         message=f"{len(near_copies.pairs)} of {near_copies.queries} compared validation samples "
         f"({near_copies.share:.0%}) are near copies of a training sample{of_class}, for example val "
         f"{val_index} of train {train_index}; {near_copies.expected_share:.1%} would be expected in a random split.",
-        where=replace(get_location(line), sample=val_index),
+        where=where,
+        related=related,
         cause="The data were augmented or oversampled before they were split, or contain several samples per source.",
         fix="Split the data first, with all samples of a source in one split, and augment only the training split.",
         evidence={

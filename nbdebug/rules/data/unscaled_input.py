@@ -20,8 +20,9 @@ from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
+from nbdebug.setup.transform_lines import narrowing_line
 from nbdebug.source.edits import describe_edits
-from nbdebug.source.location import get_location
+from nbdebug.source.location import get_location, get_related_lines
 
 _STANDARDIZE_FIX = (
     "mean, std = x_train.mean(0), x_train.std(0) + 1e-8\nx = (x - mean) / std   # same statistics for both splits"
@@ -201,7 +202,7 @@ def _find_unscaled(
         elif 0 < float(rms.max()) < small:
             yield _too_small_finding(entrance, rms)
         elif 0 < _largest_spread(entrance) < spread * float(rms.max()) or _hides_columns(entrance, spread):
-            yield _small_spread_finding(entrance, rms)
+            yield _small_spread_finding(setup, entrance, rms, spread)
         elif len(hidden := _hidden_columns(entrance, small)):
             yield _hidden_columns_finding(setup, entrance, hidden)
 
@@ -211,9 +212,10 @@ def _located_in_loop(finding: Finding, loop: LoopSummary) -> Finding:
     line, scale = loop.forward_passes.lines.get("forward"), loop.batch_alignment.scales.get("train")
     where = get_location(line, finding.where.module) if line else finding.where
     if scale is None or scale.is_identity:
-        return replace(finding, where=where)
+        return finding if finding.related else replace(finding, where=where)
     return replace(
         finding,
+        related=(),
         message=f"{finding.message} The loop passes them multiplied by {scale.scale:.4g}, compared with the loader.",
         where=where,
         cause=f"The loop rescales the batches of the loader by {scale.scale:.4g}.",
@@ -278,8 +280,9 @@ def _largest_spread(entrance: FirstLayerCall) -> float:
     return float(values.std(1).max()) if values.shape[1] >= _MIN_VALUES else 0.0
 
 
-def _small_spread_finding(entrance: FirstLayerCall, rms: Tensor) -> Finding:
+def _small_spread_finding(setup: Setup, entrance: FirstLayerCall, rms: Tensor, spread: float) -> Finding:
     values, largest = entrance.features, _largest_spread(entrance)
+    line = narrowing_line(setup, entrance.data.numel() // max(len(entrance.data), 1), spread)
     means = values.mean(1)
     around = (
         f"the means of the features range from {float(means.min()):.3g} to {float(means.max()):.3g}"
@@ -296,7 +299,8 @@ def _small_spread_finding(entrance: FirstLayerCall, rms: Tensor) -> Finding:
         message=f"Inputs of one batch reach the first weights with {amount} spread: the standard "
         f"deviation of a feature is at most {largest:.3g}, and {around}; weights are initialized for a standard "
         "deviation of about 1 and a mean of 0.",
-        where=entrance.where,
+        where=get_location(line, entrance.module) if line else entrance.where,
+        related=get_related_lines((entrance.line if line else None, "the values reach the first weights here")),
         cause=cause,
         fix=_STANDARDIZE_FIX,
         setup_fix="normalize inputs",

@@ -79,7 +79,8 @@ def stale_optimizer(
     uncovered_names = None
     if isinstance(loop, LoopSummary):
         if replaced := loop.uncovered_parameters.replaced:
-            yield _replaced_finding(setup, replaced, optimizers, loop.state_dict_loads.assign_line)
+            lines = loop.state_dict_loads.assign_line, loop.uncovered_parameters.registration_line
+            yield _replaced_finding(setup, replaced, optimizers, *lines)
             return
         if _steps_twin(loop):
             yield _twin_finding(loop, parameters)
@@ -163,10 +164,12 @@ def _replaced_finding(
     names: tuple[str, ...],
     optimizers: tuple[torch.optim.Optimizer, ...],
     assign_line: SourceLine | None,
+    registration_line: SourceLine | None,
 ) -> Finding:
     """Report parameters that a loop replaced while the optimizer stayed the same."""
     module = names[0].rpartition(".")[0]
-    line = assign_line or find_unique_line(matches_replacement(module.rpartition(".")[2]), user_written_objects(setup))
+    line = assign_line or registration_line
+    line = line or find_unique_line(matches_replacement(module.rpartition(".")[2]), user_written_objects(setup))
     return Finding(
         message=f"{len(names)} parameters ({', '.join(names[:4])}) came into the model while your loop ran and have a "
         "gradient, but no optimizer holds them, so no step updates them.",

@@ -183,7 +183,10 @@ def _copy_assigned(line: SourceLine | None) -> tuple[Edit, ...]:
         return (replace_node(line.file, shallow[0], "copy.deepcopy"),)
     if line is None or shallow or not isinstance(statement, ast.Assign):
         return ()
-    edit = wrap_node(line.file, statement.value, "copy.deepcopy({})")
+    value = statement.value
+    branches = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+    shared = [branch for branch in branches if call_name(branch) not in ("deepcopy", "clone")]
+    edit = wrap_node(line.file, shared[0] if len(shared) == 1 else value, "copy.deepcopy({})")
     return (edit,) if _imports_copy(line.file) else (insert_before(line.file, statement.lineno, "import copy"), edit)
 
 

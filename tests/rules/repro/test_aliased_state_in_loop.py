@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,70 @@ from torch import nn
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import classifier
+from tests.source.source_modules import load_module
+
+_LOADS = "    def sync(self):\n        self.target.load_state_dict(self.online.state_dict())\n"
+_LEARNER = "class Learner:\n    def __init__(self, online, target, separate=False):\n        self.online = online\n"
+_ITEMS = "def build(net):\n    {}\n    return lambda: nets['target'].load_state_dict(nets['online'].state_dict())\n"
+
+# By name: a program whose build() returns the call that loads the state; the line with "here" stores the network twice.
+PROGRAMS: dict[str, str] = {
+    "conditional expression": f"{_LEARNER}        self.target = copy.deepcopy(online) if separate else online  # here\n"
+    f"{_LOADS}def build(net):\n    return Learner(net, None).sync\n",
+    "default of a missing target": f"{_LEARNER}        self.target = target or online  # here\n"
+    f"{_LOADS}def build(net):\n    return Learner(net, None).sync\n",
+    "passed twice": f"{_LEARNER}        self.target = target\n{_LOADS}"
+    "def build(net):\n    learner = Learner(net, net)  # here\n    return learner.sync\n",
+    "passed twice to a function": "def sync(online, target):\n    target.load_state_dict(online.state_dict())\n"
+    "def build(net):\n    return lambda: update(net)\ndef update(net):\n    sync(net, target=net)  # here\n",
+    "data class": "@dataclass\nclass Pair:\n    online: object\n    target: object\n"
+    f"{_LOADS}def build(net):\n    pair = Pair(online=net, target=net)  # here\n    return pair.sync\n",
+    "dictionary": _ITEMS.format("nets = {'online': net, 'target': net}  # here"),
+    "call of dict": _ITEMS.format("nets = dict(online=net, target=net)  # here"),
+    "item that is set later": _ITEMS.format("nets = {'online': net}\n    nets['target'] = net  # here"),
+    "list": "def build(net):\n    nets = [net, net]  # here\n"
+    "    return lambda: nets[1].load_state_dict(nets[0].state_dict())\n",
+    "function that returns its argument": "def clone_of(net):\n    net.eval()\n    return net  # here\n"
+    f"{_LEARNER}        self.target = clone_of(online)\n{_LOADS}def build(net):\n    return Learner(net, 0).sync\n",
+}
+HEALTHY: dict[str, str] = {
+    "copied in a choice": f"{_LEARNER}        self.target = online if separate else copy.deepcopy(online)\n"
+    f"{_LOADS}def build(net):\n    return Learner(net, None).sync\n",
+    "copy in a dictionary": _ITEMS.format("nets = {'online': net, 'target': copy.deepcopy(net)}"),
+    "copy in a list": "def build(net):\n    nets = [net, copy.deepcopy(net)]\n"
+    "    return lambda: nets[1].load_state_dict(nets[0].state_dict())\n",
+    "copy that is passed": f"{_LEARNER}        self.target = target\n{_LOADS}"
+    "def build(net):\n    learner = Learner(net, copy.deepcopy(net))\n    return learner.sync\n",
+    "copy of a given network": f"{_LEARNER}        self.target = target or copy.deepcopy(online)\n"
+    f"{_LOADS}def build(net):\n    return Learner(net, None).sync\n",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_aliased_network_is_named_where_it_is_stored_twice(name: str, tmp_path: Path) -> None:
+    (finding,) = findings_of_program(PROGRAMS[name], tmp_path)
+    assert "# here" in (finding.where.source or "")
+    assert "load_state_dict" in str(finding.related[0].where.source)
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_copied_network_is_quiet(name: str, tmp_path: Path) -> None:
+    assert findings_of_program(HEALTHY[name], tmp_path) == []
+
+
+def findings_of_program(text: str, tmp_path: Path) -> list[Finding]:
+    """Return the findings of R905 on a loop that loads the state of a network by the call that a program returns."""
+    file = tmp_path / "networks.py"
+    program = load_module(file, f"import copy\nfrom dataclasses import dataclass\n{text}")
+    setup = classifier()
+    load, debugger = program.build(setup.model), Debugger.of(setup)
+    with debugger.watch():
+        for x, y in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            nn.functional.cross_entropy(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+        load()
+    return [finding for finding in debugger.findings if finding.code == "R905"]
 
 
 @pytest.mark.parametrize("deep", [False, True])
