@@ -20,7 +20,7 @@ from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
-from nbdebug.setup.transform_lines import narrowing_line
+from nbdebug.setup.narrowing_lines import narrowing_line
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import get_location, get_related_lines
 
