@@ -21,10 +21,10 @@ from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.source.location import SourceLine, get_line_from_frame, get_location
 from nbdebug.tensors.pytree import tree_tensors
 
-_CONVOLUTION_CALLS = {f"conv{transposed}{axes}d" for transposed in ("", "_transpose") for axes in (1, 2, 3)}
+CONVOLUTION_CALLS = {f"conv{transposed}{axes}d" for transposed in ("", "_transpose") for axes in (1, 2, 3)}
 _PRODUCT_CALLS = {"linear", "bilinear", "matmul", "rmatmul", "mm", "bmm", "addmm", "einsum"}
 _RECURRENT_CALLS = {f"{kind}{cell}" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")}
-_WEIGHTED_CALLS = _CONVOLUTION_CALLS | _PRODUCT_CALLS | _RECURRENT_CALLS | {"multi_head_attention_forward"}
+_WEIGHTED_CALLS = CONVOLUTION_CALLS | _PRODUCT_CALLS | _RECURRENT_CALLS | {"multi_head_attention_forward"}
 _NORMALIZATION_CALLS = {"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"}
 _CallKind = Literal["dropout", "batch statistics", "draw"]
 _DROPOUT_FUNCTIONS = (
@@ -138,7 +138,7 @@ class FirstLayerRecorder(TorchFunctionMode):
             self.calls[number] = replace(self.calls[number], normalized=True)
         if name not in _WEIGHTED_CALLS or data in self._derived or not data.is_floating_point() or data.dim() < 2:
             return None
-        axis = 1 if name in _CONVOLUTION_CALLS else data.dim() - 1
+        axis = 1 if name in CONVOLUTION_CALLS else data.dim() - 1
         self.calls.append(
             FirstLayerCall(data.detach(), axis, self._stack.innermost, get_line_from_frame(sys._getframe(2)))
         )

@@ -155,12 +155,9 @@ class ReferenceLearner:
         Their number depends on the rows and features, not on time, so that the result is the same on each machine.
         """
         best = self.kernel_ridge
-        room = 1.0 - best.score
-        count = self._tree_count()
-        if room < 0.02 or count < _MIN_TREES:
+        if 1.0 - best.score < 0.02 or self.trees is None:
             return best
-        trees = self._trees(count)
-        return trees if trees.score > best.score else best
+        return self.trees if self.trees.score > best.score else best
 
     @cached_property
     def kernel_ridge(self) -> ReferencePrediction:
@@ -168,6 +165,12 @@ class ReferenceLearner:
         basis, penalty = self._selected
         predictions = self.mean + basis.left_out(self.targets.columns - self.mean, penalty)
         return ReferencePrediction(KERNEL_RIDGE, predictions, float(self.targets.agreement(predictions).mean()))
+
+    @cached_property
+    def trees(self) -> ReferencePrediction | None:
+        """The out-of-bag predictions of up to forty random trees; None if there is room for fewer than four."""
+        count = self._tree_count()
+        return self._trees(count) if count >= _MIN_TREES else None
 
     @cached_property
     def _selected(self) -> tuple[_RidgeBasis, float]:

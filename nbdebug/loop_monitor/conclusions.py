@@ -31,6 +31,7 @@ LEARNS_POORLY = "the model learns less than the data allow"
 INITIAL_SCALE_HINDERS = "the scale of the initial weights hinders training"
 _RECOVERED_SHARE = 0.1  # of the loss of a constant prediction
 _MIN_GAIN = 0.1  # of a score or loss over that of a constant prediction
+_SIGMAS, _MIN_VALIDATION_SAMPLES = 2.0, 100  # the rule on wrong labels needs as many rows
 _CLEAR_SHARE = 0.75  # of the validation loss of a constant prediction, which a network of random labels exceeds
 
 
@@ -47,6 +48,11 @@ def parameter_not_reached(parameter: str) -> str:
 def argument_unchanged(number: int) -> str:
     """Return the assumption that the model receives a tensor argument, by its number, as the loader yields it."""
     return f"tensor argument {number} comes from the loader"
+
+
+def validation_labels_wrong(percent: int) -> str:
+    """Return the assumption that this share of the validation labels is wrong, so that no network predicts them."""
+    return f"{percent}% of the validation labels are wrong"
 
 
 def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str]:
@@ -87,6 +93,7 @@ def _disproved_by_learning(record: Record) -> set[str]:
     is_better = not summary.majority or _beats_majority_class(summary)
     if is_better and _clearly_beats_constant_on_validation(summary, record):
         assumptions.add(LABELS_UNPREDICTABLE)
+    assumptions |= _disproved_label_errors(summary.val.last_score)
     return assumptions | ({INITIAL_SCALE_HINDERS} if _has_learned_well(summary) else set())
 
 
@@ -105,6 +112,18 @@ def _clearly_beats_constant_on_validation(summary: RunSummary, record: Record) -
     """
     chance = float(record.about.get("chance") or 0.0)
     return len(summary.val.loss) > 0 and float(np.nanmin(summary.val.loss)) < _CLEAR_SHARE * chance
+
+
+def _disproved_label_errors(score: float | None) -> set[str]:
+    """Return the shares of wrong validation labels with which the score on fixed validation samples is too high.
+
+    A network that has not seen these samples predicts none of their wrong labels, except by chance. The score must be
+    more than two standard errors above the share of right labels.
+    """
+    percents = np.arange(1, 100)
+    right = 1 - percents / 100
+    highest = right + _SIGMAS * np.sqrt(right * (1 - right) / _MIN_VALIDATION_SAMPLES)
+    return {validation_labels_wrong(int(p)) for p in percents[score > highest]} if score is not None else set()
 
 
 def _beats_constant(summary: RunSummary) -> bool:

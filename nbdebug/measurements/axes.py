@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd import Graph
-from nbdebug.autograd.call_recorders import CallRecorder, TorchCall, record_calls
+from nbdebug.autograd.call_recorders import CONVOLUTION_CALLS, CallRecorder, TorchCall, record_calls
 from nbdebug.autograd.graph import Node
 from nbdebug.autograd.patterns import is_dropout
 from nbdebug.autograd.tracing import ModuleStack
@@ -24,7 +24,7 @@ from nbdebug.measurements.loss_gradient import LossCall, compute_output_gradient
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
 from nbdebug.tensors.memory import share_memory
-from nbdebug.tensors.pytree import tree_map
+from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 Shape = tuple[int, ...]
 _RESHAPE_CALLS = {"view", "reshape", "view_as", "reshape_as"}
@@ -37,13 +37,17 @@ _PARAMETER_NODES = frozenset({"AccumulateGrad", "T", "Transpose", "Permute"})
 
 @dataclass(frozen=True)
 class ScrambledReshape:
-    """A reshape with the shapes before and after it, and the axes of each that it mixes."""
+    """A reshape with the shapes before and after it, and the axes of each that it mixes.
+
+    ``needs_channels_last`` is True if the values of each row should be channels of one position.
+    """
 
     call: TorchCall
     shape_before: Shape
     shape_after: Shape
     axes_before: Shape
     axes_after: Shape
+    needs_channels_last: bool = False
 
     def may_involve_batch_axis(self, size: int) -> bool:
         """Return whether the batch axis may be involved; it comes first if the reshape leaves it alone."""
@@ -60,7 +64,9 @@ def scrambled_reshapes(eval_outputs: EvalOutputs, output: Any) -> list[Scrambled
     if eval_outputs.has_reshaped_values:
         with record_calls(eval_outputs.setup.eager_model, tracker.add):
             eval_outputs.predict(eval_outputs.batch)
-    reshapes = tracker.reshapes
+    targets = [tensor for tensor in tree_tensors(eval_outputs.batch.targets) if isinstance(tensor, Tensor)]
+    rows = [r for r in tracker.rows_of_maps if _are_rows_of_targets(r.shape_after, tree_tensors(output), targets)]
+    reshapes = tracker.reshapes + rows
     size = eval_outputs.batch.size
     if any(reshape.may_involve_batch_axis(size) for reshape in reshapes) and not _do_samples_mix(eval_outputs):
         reshapes = [reshape for reshape in reshapes if not reshape.may_involve_batch_axis(size)]
@@ -135,6 +141,8 @@ class _ReshapeTracker:
 
     def __init__(self) -> None:
         self.reshapes: list[ScrambledReshape] = []
+        self.rows_of_maps: list[ScrambledReshape] = []
+        self._maps: set[int] = set()
         self._origins: dict[int, Shape] = {}
         self._squares_with_extra_row: set[int] = set()
         self._references: list[Tensor] = []  # ids are unique while the tensors live
@@ -144,9 +152,16 @@ class _ReshapeTracker:
         if call.name == "pad" and call.inputs and _adds_row_to_square(call.inputs[0], call.outputs[0]):
             self._squares_with_extra_row.add(id(call.outputs[0]))
             self._references.append(call.outputs[0])
+        if call.inputs and (call.name in CONVOLUTION_CALLS or self._keeps_map(call)):
+            self._maps.add(id(call.outputs[0]))
+            self._references.append(call.outputs[0])
         if not call.inputs or not _keeps_order(call.inputs[0], call.outputs[0], call.name in _RESHAPE_CALLS):
             return
         source, result = call.inputs[0], call.outputs[0]
+        if id(source) in self._maps and _splits_channel_maps(tuple(source.shape), tuple(result.shape)):
+            before, after = tuple(source.shape), tuple(result.shape)
+            self.rows_of_maps.append(ScrambledReshape(call, before, after, before[1:], after[1:], True))
+            return
         if id(source) in self._squares_with_extra_row and result.shape == source.mT.shape:
             return
         if (first := self._find_shift(source, result)) is not None:
@@ -160,6 +175,11 @@ class _ReshapeTracker:
                 self._origins[id(result)] = tuple(result.shape)
                 self.reshapes += swaps
                 return
+
+    def _keeps_map(self, call: TorchCall) -> bool:
+        """Return whether a call returns channels at positions, as it takes them from a convolution."""
+        is_of_map = id(call.inputs[0]) in self._maps and call.inputs[0].shape == call.outputs[0].shape
+        return is_of_map and call.outputs[0].is_contiguous()
 
     def _find_shift(self, source: Tensor, result: Tensor) -> ScrambledReshape | None:
         """Return the earlier reshape that shifts rows together with this one; None if there is none.
@@ -255,6 +275,31 @@ def moves_channels(axes_before: Shape, axes_after: Shape) -> bool:
     if len(small) != 3 or len(large) not in (2, 3):
         return False
     return all(after > before and after % before == 0 for before, after in zip(small[-2:], large[-2:], strict=True))
+
+
+def _splits_channel_maps(before: Shape, after: Shape) -> bool:
+    """Return whether rows of values hold neighboring positions of one channel, while channels would fill them.
+
+    So (batch, anchors * values, height, width) becomes (batch, positions * anchors, values). Rows of whole lines of an
+    image are not meant.
+    """
+    if len(before) not in (3, 4) or len(after) != 3 or before[0] != after[0]:
+        return False
+    channels, values, width, positions = before[1], after[2], before[-1], prod(before[2:])
+    return values > 1 and channels % values == 0 and positions > 1 and values % width != 0
+
+
+def _are_rows_of_targets(rows: Shape, outputs: list[Tensor], targets: list[Tensor]) -> bool:
+    """Return whether the model returns such rows, possibly with those of other maps, and each has a target."""
+    samples, count, values = rows
+    returned = {t.shape[1] for t in outputs if t.dim() == 3 and (len(t), t.shape[2]) == (samples, values)}
+    expected = {t.shape[1] for t in targets if t.dim() in (2, 3) and len(t) == samples and _holds_rows(t, values)}
+    return any(number >= count for number in returned & expected)
+
+
+def _holds_rows(target: Tensor, values: int) -> bool:
+    """Return whether a target has a class, or as many values, for each row of a sample."""
+    return (target.dim() == 2 and not target.is_floating_point()) or target.shape[2:] == (values,)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +105,7 @@ def _count_classes(table: SplitTable) -> Counter[int]:
 def _count_sampled_classes(setup: Setup, table: SplitTable) -> Counter[int] | None:
     """Return the class counts of one epoch if a custom sampler draws the samples; else None."""
     labels = _get_sampled_labels(setup, table)
-    return None if labels is None else Counter(labels)
+    return None if labels is None else Counter(label for label in labels if label >= 0)
 
 
 def _get_sampled_labels(setup: Setup, table: SplitTable) -> list[int] | None:
@@ -118,7 +118,7 @@ def _get_sampled_labels(setup: Setup, table: SplitTable) -> list[int] | None:
         return None
     label_by_index = dict(zip(table.indices, table.labels.tolist(), strict=True))
     order = (int(index) for index, _ in zip(iterate_sampler_indices(loader), range(MAX_SAMPLER_INDICES), strict=False))
-    return [label_by_index[index] for index in order if label_by_index.get(index, -1) >= 0]
+    return [label_by_index[index] for index in order if index in label_by_index]
 
 
 @measurement
@@ -157,8 +157,8 @@ class LabelOrder:
     """Share of pairs with equal labels within the first batches, and within random ones.
 
     ``p_value`` is the share of random draws with at least that agreement; ``class_counts`` are the class counts of each
-    batch. If not ``is_whole``, the random batches are drawn from what was read of both splits, whose class shares may
-    be others than those of an epoch; ``classes`` are the classes there.
+    batch, without samples whose label stands for no class. If not ``is_whole``, the random batches are drawn from what
+    was read of both splits, whose class shares may be others than those of an epoch; ``classes`` are the classes there.
     """
 
     batch_agreement: float
@@ -176,36 +176,65 @@ class LabelOrder:
 
 @measurement
 def label_order(setup: Setup, batches: list[Batch], tables: dict[str, SplitTable]) -> LabelOrder:
-    """Agreement of the labels within each of the first training batches, compared with random batches of an epoch."""
-    split_labels = [table.labels for table in tables.values() if table.labels is not None]
-    parts = [_get_class_labels(batch) for batch in batches]
-    if not split_labels or any(part is None or len(part) < 2 for part in parts):
+    """Agreement of the labels within each of the first training batches, compared with random batches of an epoch.
+
+    An epoch has the class shares that the sampler draws, which are others than those of the dataset if it draws some
+    classes more often. Labels that stand for no class count neither in the batches nor in the epoch.
+    """
+    whole_parts = [part for batch in batches if (part := _get_class_labels(batch)) is not None and len(part) > 1]
+    if len(whole_parts) < len(batches):
         raise NotChecked("the batches do not have several samples with one class each")
-    is_complete = "train" in tables and tables["train"].is_complete
-    drawn = _get_sampled_labels(setup, tables["train"]) if "train" in tables else None
-    labels = split_labels[0] if is_complete else torch.cat(split_labels)
-    is_drawn = bool(drawn) and len(set(drawn or ())) > 1
-    labels = torch.tensor(drawn) if is_drawn else labels
-    batch_labels = [part for part in parts if part is not None]
-    if not is_complete and not is_drawn and _compute_agreement([torch.cat(batch_labels)]) < 1:
-        labels = torch.cat(batch_labels)  # the classes of the other split may have other shares
-    elif not is_complete and _compute_agreement([labels]) == 1:
-        labels = torch.cat([labels, *_read_more_labels(setup)])
-    overall_agreement = _compute_agreement([labels])
+    known = {split: table for split, table in tables.items() if table.labels is not None}
+    table_labels = [table.labels for table in known.values() if table.labels is not None]
+    marks = _find_marks(setup, [*table_labels, *whole_parts])
+    parts = [part for labels in whole_parts if len(part := marks.drop(labels)) > 1]
+    split_labels = [part for labels in table_labels if len(part := marks.drop(labels))]
+    if not split_labels or not parts:
+        raise NotChecked("the batches do not have several samples with one class each")
+    read = torch.cat(parts)
+    drawn = marks.drop(_get_epoch_labels(setup, known.get("train")))
+    is_drawn = len(set(drawn.tolist())) > 1
+    is_whole = is_drawn or ("train" in known and tables["train"].is_complete)
+    labels = drawn if is_drawn else split_labels[0] if is_whole else torch.cat(split_labels)
+    if not is_whole and _compute_agreement([read]) < 1:
+        labels = read  # the classes of the other split may have other shares
+    elif not is_whole and _compute_agreement([labels]) == 1:
+        labels = torch.cat([labels, *map(marks.drop, _read_more_labels(setup))])
+    overall_agreement, batch_agreement = _compute_agreement([labels]), _compute_agreement(parts)
     if overall_agreement == 1:
         raise NotChecked("all readable samples have the same class")
-    batch_agreement, batch_counts = (
-        _compute_agreement(batch_labels),
-        [dict(Counter(part.tolist())) for part in batch_labels],
-    )
     return LabelOrder(
         batch_agreement,
         overall_agreement,
-        _compute_p_value(labels, batch_labels, batch_agreement) if batch_agreement > overall_agreement else 1.0,
-        batch_counts,
+        _compute_p_value(labels, parts, batch_agreement) if batch_agreement > overall_agreement else 1.0,
+        [dict(Counter(part.tolist())) for part in parts],
         tuple(sorted(set(labels.tolist()))),
-        is_complete or is_drawn,
+        is_whole,
     )
+
+
+@dataclass(frozen=True)
+class _LabelMarks:
+    """The labels that stand for no class: ``ignored``, and negative ones unless the classes are -1 and 1."""
+
+    ignored: int
+    are_signs: bool
+
+    def drop(self, labels: Tensor) -> Tensor:
+        """Return the labels that stand for a class."""
+        return labels[(labels != self.ignored) & ((labels >= 0) | self.are_signs)]
+
+
+def _find_marks(setup: Setup, parts: Sequence[Tensor]) -> _LabelMarks:
+    """Return which labels stand for no class, for all labels that were read."""
+    values = set().union(*(labels.tolist() for labels in parts))
+    return _LabelMarks(ignore_index(setup.loss_fn), values <= {-1, 1})
+
+
+def _get_epoch_labels(setup: Setup, table: SplitTable | None) -> Tensor:
+    """Return the labels of one epoch if a custom sampler draws the samples; else none."""
+    labels = None if table is None else _get_sampled_labels(setup, table)
+    return torch.tensor(labels or [], dtype=torch.long)
 
 
 def _read_more_labels(setup: Setup) -> list[Tensor]:

@@ -28,7 +28,7 @@ from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.setup.losses import LossKind, ignore_index
 from nbdebug.setup.task import LearningTask
-from nbdebug.statistics.label_errors import ContradictedLabels, find_contradicted_labels
+from nbdebug.statistics.label_errors import ContradictedLabels, find_contradicted_labels, is_supported
 from nbdebug.tensors.pytree import tree_tensors
 
 MAX_ROWS, _MIN_ROWS, _ROWS_PER_BATCH, _SHUFFLES = 2000, 100, 64, 12
@@ -317,9 +317,25 @@ class SplitLabels:
     """The labels of one split that the out-of-fold predictions of the reference learner contradict."""
 
     contradicted: ContradictedLabels
-    labels: NDArray[np.int64]
+    learner: ReferenceLearner
     indices: list[int]
-    score: float
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The given class of each row."""
+        return self.learner.targets.classes
+
+    @property
+    def score(self) -> float:
+        """The accuracy of the predictions."""
+        return self.learner.kernel_ridge.score
+
+    @cached_property
+    def is_supported_by_trees(self) -> bool:
+        """Whether random trees contradict these labels too; True if there are too many values to grow trees."""
+        trees = self.learner.trees
+        predicted = self.learner.kernel_ridge.predictions.argmax(1)
+        return trees is None or is_supported(self.contradicted, self.labels, predicted, trees.predictions.argmax(1))
 
 
 def _iterate_splits(reference: Reference) -> Iterator[tuple[str, _ReferenceRows]]:
@@ -343,7 +359,7 @@ def contradicted_labels(reference: Reference) -> dict[str, SplitLabels]:
             raise NotChecked("the targets are not one class per row")
         prediction = rows.learner.kernel_ridge
         contradicted = find_contradicted_labels(prediction.class_probabilities(), rows.targets.classes)
-        results[split] = SplitLabels(contradicted, rows.targets.classes, rows.indices, prediction.score)
+        results[split] = SplitLabels(contradicted, rows.learner, rows.indices)
     return results
 
 

@@ -13,6 +13,7 @@ _MIN_SHARE_LEARNED = 0.35  # of the balanced errors of a constant class that the
 _MIN_MARGIN, _MIN_BINARY_MARGIN = 0.3, 0.5
 # Of two classes, which leave no trace of the given one.
 _MAX_BINARY_HARDNESS, _MIN_BINARY_ERROR_SHARE = 0.6, 0.5
+_MIN_SUPPORT = 0.8  # measured: 0.92 to 1.17 for labels that are wrong, up to 0.68 for errors of one learner
 _UNIFORM_DEVIATION = 12**-0.5  # standard deviation of a rank that is uniform between 0 and 1
 
 
@@ -100,6 +101,31 @@ def look_like_wrong_labels(
         errors = (1 - score) * total
         return hardness < _MAX_BINARY_HARDNESS and len(contradicted.rows) > _MIN_BINARY_ERROR_SHARE * errors
     return hardness < ambiguous and contradicted.trace + contradicted.error < ambiguous
+
+
+def is_supported(
+    contradicted: ContradictedLabels,
+    labels: NDArray[np.int64],
+    predicted: NDArray[np.int64],
+    second: NDArray[np.int64],
+) -> bool:
+    """Return whether a second learner of another kind contradicts the labels of the contradicted rows too.
+
+    ``predicted`` and ``second`` are the classes that the two learners predict for each row without its label. If labels
+    are wrong independently of the inputs, these rows are as easy as those whose label the first learner predicts: the
+    second one predicts the same class for as large a share of them. It rather predicts the given class if the first
+    learner is wrong where the inputs have a form that it cannot represent.
+    """
+    is_agreeing = predicted == labels
+    is_agreeing[contradicted.rows] = False
+    shares, expected = np.zeros(len(contradicted.rows)), np.zeros(len(contradicted.rows))
+    for number in np.unique(contradicted.predicted):
+        rows = contradicted.predicted == number
+        agreeing = second[is_agreeing & (labels == number)]
+        if len(agreeing):
+            shares[rows] = second[contradicted.rows[rows]] == number
+            expected[rows] = float((agreeing == number).mean())
+    return float(shares.sum()) >= _MIN_SUPPORT * float(expected.sum())
 
 
 def _superiority(first: NDArray[np.float64], second: NDArray[np.float64]) -> list[tuple[float, int]]:

@@ -41,8 +41,10 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
 
     ## How it is measured
     On the shapes before and after each call of one pass: the same lengths in another order, or the channels of an image
-    in place of rows and columns. Splitting and merging neighboring axes is not reported, since that keeps their order,
-    nor are the shifts of rows with which attention aligns the scores of relative positions or of a sliding window.
+    in place of rows and columns. The output of a convolution, with ``anchors * values`` channels, is also reported if
+    it becomes rows of so many values, and the target has a class or values for each row. Splitting and merging
+    neighboring axes is not reported, since that keeps their order, nor are the shifts of rows with which attention
+    aligns the scores of relative positions or of a sliding window.
     A line that several modules run is reported for the first of them.
     If the batch axis is involved, lengths may agree by coincidence; such a call is reported only if changing one sample
     changes the outputs of others, or if the call is in the loss.
@@ -58,7 +60,9 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
     """
     firsts: dict[tuple[SourceLine | None, Shape, Shape], ScrambledReshape] = {}
     for reshape in scrambled_reshapes:
-        firsts.setdefault((reshape.call.line, reshape.shape_before, reshape.shape_after), reshape)
+        is_head = reshape.needs_channels_last  # a line serves heads of several sizes
+        shapes = ((), ()) if is_head else (reshape.shape_before, reshape.shape_after)
+        firsts.setdefault((reshape.call.line, *shapes), reshape)
     for reshape in firsts.values():
         yield Finding(
             message=f"{reshape.call.name} turns shape {reshape.shape_before} into {reshape.shape_after}"
@@ -75,6 +79,8 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
 def _describe_rows(reshape: ScrambledReshape) -> str:
     """Say what a row of the reshaped tensor holds, and which axis of the same length it does not hold."""
     before, length = reshape.shape_before, reshape.shape_after[-1]
+    if reshape.needs_channels_last:
+        return f": a row then has {length} values of neighboring positions, and not {length} channels of one position"
     wanted = before.index(length) if length in before[:-1] and length != before[-1] else None
     if wanted is None or not 1 < length <= prod(before):
         return f", so that the axes with lengths {reshape.axes_before} become {reshape.axes_after}"
@@ -115,6 +121,8 @@ def _replacement(reshape: ScrambledReshape) -> tuple[str, bool]:
 
     They are whole unless the reshape is still needed after them, to merge axes.
     """
+    if reshape.needs_channels_last:
+        return "{}.movedim(1, -1)", False
     if moves_channels(reshape.axes_before, reshape.axes_after):
         shuffle = _pixel_shuffle(reshape.axes_before[-2:], reshape.axes_after[-2:])
         return (f"{shuffle}.squeeze(1)" if shuffle and len(reshape.shape_after) == 3 else shuffle), True

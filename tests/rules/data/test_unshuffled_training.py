@@ -209,3 +209,115 @@ def test_shares_of_other_split_are_no_order() -> None:
     setup.val_loader = setup.train_loader
     setup.train_loader = DataLoader(MostlyUnlabeled(), batch_size=16)
     assert rule_findings(setup, "D116") == []
+
+
+GENERATOR = torch.Generator().manual_seed(0)
+MANY_X, MANY_Y = torch.randn(640, 4, generator=GENERATOR), torch.arange(640) % 8
+PARTLY_LABELED = torch.where(torch.arange(640) < 96, MANY_Y, -1)
+
+
+class DrawnBatches(Sampler[list[int]]):
+    """Batches of indices, as a function draws them for each epoch."""
+
+    def __init__(self, draw: Callable[[], list[list[int]]]) -> None:
+        self.draw = draw
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.draw())
+
+    def __len__(self) -> int:
+        return len(self.draw())
+
+
+def shuffled(indices: Tensor) -> Tensor:
+    return indices[torch.randperm(len(indices))]
+
+
+def two_streams(few: int, many: int, order: Callable[[Tensor], Tensor] = shuffled) -> list[list[int]]:
+    """Draw batches of ``few`` labeled samples, several times an epoch, and ``many`` others."""
+    others = shuffled(torch.arange(96, 640)).split(many)
+    labeled = torch.cat([order(torch.arange(96)) for _ in range(len(others) * few // 96 + 1)]).split(few)
+    return [torch.cat(pair).tolist() for pair in zip(labeled, others, strict=False)]
+
+
+def with_many_of_first_class() -> list[list[int]]:
+    """Draw batches in which three quarters of the samples have the first class."""
+    first, others = (shuffled(torch.where(is_drawn)[0]) for is_drawn in (MANY_Y == 0, MANY_Y > 0))
+    return [[*first[torch.randint(len(first), (24,))].tolist(), *part.tolist()] for part in others.split(8)]
+
+
+def balanced() -> list[list[int]]:
+    """Draw batches with as many samples of each class."""
+    columns = torch.stack([shuffled(torch.where(label == MANY_Y)[0]) for label in range(8)])
+    return [part.flatten().tolist() for part in columns.split(4, 1)]
+
+
+def of_one_class_each() -> list[list[int]]:
+    return [indices.tolist() for indices in torch.argsort(MANY_Y).split(80)]
+
+
+def labeled_class_by_class(indices: Tensor) -> Tensor:
+    return indices[torch.argsort(MANY_Y[indices], stable=True)]
+
+
+def drawn_batches(
+    labels: Tensor, draw: Callable[[], list[list[int]]], loss_fn: Any = CE, rows: int = 640, **options: Any
+) -> Setup:
+    data = TensorDataset(MANY_X[:rows], labels[:rows])
+    return Setup(network(9), DataLoader(data, batch_sampler=DrawnBatches(draw), **options), loss_fn=loss_fn)
+
+
+IGNORES_MARKS = nn.CrossEntropyLoss(ignore_index=-1)
+
+
+def masked_loss(scores: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(scores[labels < 8], labels[labels < 8])
+
+
+def sign_loss(scores: Tensor, signs: Tensor) -> Tensor:
+    return F.softplus(-scores[:, 0] * signs).mean()
+
+
+def with_negatives(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    """Collate samples and three times as many of a further class."""
+    x, y = (torch.stack(part) for part in zip(*samples, strict=True))
+    return torch.cat([x, torch.randn(3 * len(x), 4)]), torch.cat([y, torch.full((3 * len(x),), 8)])
+
+
+def negatives_added(order: Tensor) -> Setup:
+    data = TensorDataset(MANY_X[order], MANY_Y[order])
+    return Setup(network(9), DataLoader(data, 16, collate_fn=with_negatives), loss_fn=CE)
+
+
+SIGNS = 2 * (MANY_Y > 3).long() - 1
+EQUAL_BATCHES: dict[str, Callable[[], Setup]] = {
+    "labeled and ignored samples": lambda: drawn_batches(PARTLY_LABELED, lambda: two_streams(8, 24), IGNORES_MARKS),
+    "few labeled samples": lambda: drawn_batches(PARTLY_LABELED, lambda: two_streams(2, 46), IGNORES_MARKS),
+    "samples that a loss leaves out": lambda: drawn_batches(
+        torch.where(PARTLY_LABELED < 0, 8, PARTLY_LABELED), lambda: two_streams(4, 28), masked_loss
+    ),
+    "a class drawn more often": lambda: drawn_batches(MANY_Y, with_many_of_first_class),
+    "balanced batches": lambda: drawn_batches(MANY_Y, balanced),
+    "signs": lambda: drawn_batches(SIGNS, balanced, sign_loss),
+    "negatives added to each batch": lambda: negatives_added(shuffled(torch.arange(640))),
+}
+UNEQUAL_BATCHES: dict[str, Callable[[], Setup]] = {
+    "one class each": lambda: drawn_batches(MANY_Y, of_one_class_each),
+    "labeled samples by class": lambda: drawn_batches(
+        PARTLY_LABELED, lambda: two_streams(8, 24, labeled_class_by_class), IGNORES_MARKS
+    ),
+    "two batches": lambda: drawn_batches(MANY_Y % 2, lambda: [[*range(0, 48, 2)], [*range(1, 48, 2)]], rows=48),
+    "three batches": lambda: drawn_batches(MANY_Y, lambda: [[*range(start, 128, 8)] for start in range(3)], rows=128),
+    "signs": lambda: drawn_batches(SIGNS, of_one_class_each, sign_loss),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL_BATCHES)
+def test_batches_with_the_same_shares_of_classes_are_no_order(name: str) -> None:
+    assert rule_findings(EQUAL_BATCHES[name](), "D116") == []
+
+
+@pytest.mark.parametrize("name", UNEQUAL_BATCHES)
+def test_batches_with_different_classes_are_reported(name: str) -> None:
+    (finding,) = rule_findings(UNEQUAL_BATCHES[name](), "D116")
+    assert "-1, 0" not in finding.message

@@ -285,3 +285,78 @@ def test_scrambled_axes_of_a_shared_line_names_the_first_module() -> None:
     blocks = nn.Sequential(*(MixedSeries(flattened_swap) for _ in range(3)), nn.Flatten(), nn.Linear(48, 3))
     (finding,) = checkup_findings(setup_builder(blocks, SERIES)(), "M309")
     assert finding.where.module == "0"
+
+
+class Head(nn.Module):
+    """A convolution whose channels become rows of values, one row for each anchor and position."""
+
+    def __init__(self, channels: int, rows: Callable[[Tensor], Any], axes: int = 2) -> None:
+        super().__init__()
+        self.layer = (nn.Conv1d, nn.Conv2d)[axes - 1](3, channels, 3, padding=1)
+        self.rows = rows
+
+    def forward(self, x: Tensor) -> Any:
+        return self.rows(self.layer(x))
+
+
+def class_loss(scores: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(scores.flatten(0, 1), labels.flatten())
+
+
+def head_setup(channels: int, rows: Callable[[Tensor], Any], target: Tensor, loss_fn: Any, axes: int = 2) -> Setup:
+    x = torch.randn(64, 3, *((6, 6) if axes == 2 else (12,)), generator=torch.Generator().manual_seed(5))
+    return minimal_setup(Head(channels, rows, axes), x, target, loss_fn)
+
+
+def joined_maps(h: Tensor) -> Tensor:
+    """Join the rows of a map and of one of half its size."""
+    small = F.avg_pool2d(h.permute(0, 2, 3, 1).permute(0, 3, 1, 2), 2)
+    return torch.cat([h.reshape(len(h), -1, 4), small.permute(0, 2, 3, 1).reshape(len(h), -1, 4)], 1)
+
+
+CLASSES_OF_ANCHORS = torch.randint(0, 3, (64, 72))
+ROWS_OF_MAPS: dict[str, Callable[[], Setup]] = {
+    "classes of anchors": lambda: head_setup(6, lambda h: h.view(len(h), -1, 3), CLASSES_OF_ANCHORS, class_loss),
+    "boxes": lambda: head_setup(8, lambda h: h.view(len(h), -1, 4), torch.randn(64, 72, 4), nn.MSELoss()),
+    "points": lambda: head_setup(10, lambda h: h.reshape(len(h), -1, 2), torch.randn(64, 180, 2), nn.MSELoss()),
+    "series": lambda: head_setup(6, lambda h: h.view(len(h), -1, 3), torch.randn(64, 24, 3), nn.MSELoss(), 1),
+    "after an activation": lambda: head_setup(
+        8, lambda h: h.sigmoid().view(len(h), -1, 4), torch.rand(64, 72, 4), nn.MSELoss()
+    ),
+    "two sizes at a line": lambda: head_setup(
+        8,
+        lambda h: torch.cat([m.reshape(len(h), -1, 4) for m in (F.conv2d(h, torch.ones(4, 8, 1, 1)), h)], 1),
+        torch.randn(64, 108, 4),
+        nn.MSELoss(),
+    ),
+    "two sizes": lambda: head_setup(8, joined_maps, torch.randn(64, 90, 4), nn.MSELoss()),
+}
+ROWS_OF_CHANNELS: dict[str, Callable[[], Setup]] = {
+    "permuted": lambda: head_setup(
+        6, lambda h: h.permute(0, 2, 3, 1).reshape(len(h), -1, 3), CLASSES_OF_ANCHORS, class_loss
+    ),
+    "anchors first": lambda: head_setup(
+        6, lambda h: h.view(len(h), 2, 3, 36).transpose(2, 3).reshape(len(h), -1, 3), CLASSES_OF_ANCHORS, class_loss
+    ),
+    "pixels in a row": lambda: head_setup(36, lambda h: h.view(len(h), 36, 36), torch.randn(64, 36, 36), nn.MSELoss()),
+    "lines of the image": lambda: head_setup(6, lambda h: h.view(len(h), -1, 6), torch.randn(64, 36, 6), nn.MSELoss()),
+    "halves that are added": lambda: head_setup(
+        6, lambda h: h.view(len(h), -1, 3).sum(-1), torch.randn(64, 72), nn.MSELoss()
+    ),
+    "flattened": lambda: head_setup(6, lambda h: h.flatten(1), torch.randn(64, 216), nn.MSELoss()),
+    "pixel shuffle": lambda: head_setup(
+        4, lambda h: F.pixel_shuffle(h, 2).squeeze(1), torch.randn(64, 12, 12), nn.MSELoss()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS_OF_MAPS)
+def test_scrambled_axes_of_rows_that_join_positions_of_a_channel_is_reported(name: str) -> None:
+    (finding,) = checkup_findings(ROWS_OF_MAPS[name](), "M309")
+    assert "values of neighboring positions" in finding.message
+    assert ".movedim(1, -1)" in finding.fix
+
+
+@pytest.mark.parametrize("name", ROWS_OF_CHANNELS)
+def test_scrambled_axes_of_rows_of_channels_is_quiet(name: str) -> None:
+    assert checkup_findings(ROWS_OF_CHANNELS[name](), "M309") == []
