@@ -40,6 +40,7 @@ def collapsed_representation(
     alike: float = 2**-11,
     different: float = 0.05,
     agreeing: float = 0.2,
+    both_trained: float = 0.4,
     active: float = 0.01,
 ) -> Iterator[Finding]:
     """All samples have nearly the same representation from some layer on.
@@ -68,7 +69,8 @@ def collapsed_representation(
     ``agreeing`` = 20%, if they differed by twice as much at an earlier layer. Of 12 small encoders trained without
     negatives and without a stop-gradient, eight ended at 2% to 16% and four kept more than 37%; those with a
     stop-gradient and batch normalization ended at 54% or more. Contrastive and variance terms are excluded by the
-    second test.
+    second test. If the gradient reaches both of the embeddings that the loss compares, a constant is a solution that
+    training approaches; then ``both_trained`` = 40% is the limit for these embeddings after at least a hundred steps.
 
     After a run of at least a hundred steps, the latent variables of a model that adds scaled normal noise to means of
     its own are inactive if at most ``active`` = 1% of the variance of each is due to the input.
@@ -93,8 +95,11 @@ def collapsed_representation(
     if isinstance(sample_spread, NotChecked):
         raise sample_spread
     if isinstance(record, Record) and isinstance(collapsed_views, CollapsedViews):
-        if collapsed_views.spread <= agreeing and collapsed_views.earlier_spread > 2 * agreeing:
-            yield _agreement_finding(sample_spread.batch_size, collapsed_views, agreeing)
+        limit = both_trained if has_run and _is_half_collapsed(collapsed_views, agreeing, both_trained) else agreeing
+        if limit > agreeing and collapsed_views.compared_spread is not None:
+            collapsed_views = replace(collapsed_views, spread=collapsed_views.compared_spread)
+        if collapsed_views.spread <= limit and collapsed_views.earlier_spread > 2 * agreeing:
+            yield _agreement_finding(sample_spread.batch_size, collapsed_views, limit)
         return
     if not all(_is_collapsed(layer_spreads, alike, different) for layer_spreads in sample_spread.passes):
         return
@@ -128,6 +133,12 @@ def collapsed_representation(
         else ("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610"),
         severity="error" if table_rows and spreads.output_spread <= _ROUNDING else None,
     )
+
+
+def _is_half_collapsed(views: CollapsedViews, collapsed: float, limit: float) -> bool:
+    """Return whether a loss that trains both of its sides has drawn them together, to less than half of the spread."""
+    spread = views.compared_spread
+    return views.spread > collapsed and spread is not None and spread <= min(limit, views.earlier_spread / 2)
 
 
 def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Finding:
