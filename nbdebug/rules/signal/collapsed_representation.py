@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -10,20 +11,24 @@ from torch import nn
 
 from nbdebug.autograd.patterns import statement_without_calls
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, format_module
+from nbdebug.finding import Edit, Finding, format_module
 from nbdebug.measurements.activations import LayerSpreads, SampleSpread
 from nbdebug.measurements.collapsed_views import CollapsedViews
 from nbdebug.measurements.inactive_latents import LatentActivity
 from nbdebug.records import Record
-from nbdebug.rule_engine.expression_edits import wrap_argument
+from nbdebug.rule_engine.expression_edits import expressions_at, wrap_argument
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import last_assignment
 from nbdebug.source.edits import describe_edits
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name
 from nbdebug.source.unused_results import keep_result
 
 _MIN_STEPS = 100
 _ROUNDING = 1e-6  # relative spread of an output that is constant
+_DETACH = ".detach()"
 _STOP_GRADIENT = (
     "Predict the embedding of one view from that of the other by a small network, and detach() the embedding that it "
     "predicts. Or add negatives to the loss, as InfoNCE does."
@@ -141,11 +146,21 @@ def _is_half_collapsed(views: CollapsedViews, collapsed: float, limit: float) ->
     return views.spread > collapsed and spread is not None and spread <= min(limit, views.earlier_spread / 2)
 
 
+def _choosing_line(views: CollapsedViews, edits: Sequence[Edit]) -> SourceLine | None:
+    """Return the assignment of the compared target that detaches it by a choice; None if there is no such line."""
+    name = edits[0].text.removesuffix(_DETACH) if edits else ""
+    line = last_assignment(views.line, name) if views.line and name.isidentifier() else None
+    nodes = expressions_at(line)
+    choices = [node for node in nodes if isinstance(node, ast.IfExp)]
+    branches = [branch for choice in choices for branch in (choice.body, choice.orelse)]
+    return line if any(call_name(branch) == "detach" for branch in branches) else None
+
+
 def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Finding:
-    edits = () if views.target is None else wrap_argument(views.line, views.function, views.target, "{}.detach()")
+    edits = () if views.target is None else wrap_argument(views.line, views.function, views.target, "{}" + _DETACH)
     edits, line = (
         keep_result(views.discarding_line) or edits,
-        views.discarding_line or views.gathering_line or views.line,
+        views.discarding_line or views.gathering_line or _choosing_line(views, edits) or views.line,
     )
     return Finding(
         message=f"The {size} samples of a batch have almost the same embeddings after the run: their distance from the "

@@ -414,3 +414,17 @@ def test_views_under_a_sound_loss_are_quiet_without_momentum(
 
 def test_views_are_not_judged_halfway_before_a_hundred_steps() -> None:
     assert findings(DeepViews(stops=False), disagreement, momentum=0.0, epochs=4) == []
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_collapse_is_placed_where_a_choice_detaches_the_target(stops: bool) -> None:
+    def half(prediction: Tensor, embedding: Tensor) -> Tensor:
+        target = embedding.detach() if stops else embedding
+        return -F.cosine_similarity(prediction, target).mean()
+
+    def loss_fn(views: Views, _: Tensor) -> Tensor:
+        return half(views[0], views[3]) + half(views[1], views[2])
+
+    faults = findings(DeepViews(stops=False), loss_fn)
+    places = [(finding.where.source or "").strip() for finding in faults]
+    assert places == ([] if stops else ["target = embedding.detach() if stops else embedding"])
