@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from nbdebug.autograd import ForwardTrace
 from nbdebug.autograd.broadcasts import ELEMENTWISE_LOSSES, Broadcast, BroadcastTracker
@@ -25,6 +26,7 @@ from nbdebug.source.location import SourceLine, format_traceback_entry, get_line
 from nbdebug.tensors.pytree import tree_tensors
 
 _HOOK_METHODS = frozenset({"register_hook", "retain_grad"})
+_COPIES = frozenset({"to", "cuda", "cpu", "contiguous", "long", "int", "pin_memory"})  # of the same values, for a call
 _MAX_LOSS_CALLS = 256
 _MAX_ATTEMPTS = 32  # batches and passes without a backward pass after them
 
@@ -36,6 +38,7 @@ class TracedStep:
     The inputs of the batch are the arguments that the loop has passed to the model. ``has_hooks`` tells whether the
     step registered hooks on tensors, which every backward pass would call. ``passes`` is the number of training passes
     of the model in the step, ``separate_draws`` a target that is drawn apart from what the model receives.
+    ``argument_lines`` are the user's lines that made tensor arguments of the model in the step, by their numbers.
     """
 
     batch: Batch
@@ -49,6 +52,7 @@ class TracedStep:
     has_hooks: bool
     passes: int = 1
     separate_draws: SeparateDraws | None = None
+    argument_lines: Mapping[int, SourceLine] = field(default_factory=dict)
 
 
 class StepTrace(LoopMode):
@@ -78,6 +82,8 @@ class StepTrace(LoopMode):
         self.has_hooks, self.passes = False, 0
         self.loss_calls: list[TorchCall] = []
         self.draw_trace = DrawTrace()
+        self.maker_lines: MutableMapping[Tensor, SourceLine] = WeakTensorKeyDictionary()
+        self.argument_lines: dict[int, SourceLine] = {}
 
     @property
     def is_due(self) -> bool:
@@ -122,6 +128,8 @@ class StepTrace(LoopMode):
             self.earlier_batch = None
             self.passes += 1
             self.batch = replace(self.batch, args=args, kwargs=kwargs)
+            lines = enumerate(map(self.maker_lines.get, tree_tensors((args, kwargs))))
+            self.argument_lines = {number: line for number, line in lines if line is not None}
             self.module_hooks.close()
             self.module_hooks.enter_context(self.trace.track(self.setup.eager_model))
             self.is_in_model = True
@@ -143,7 +151,8 @@ class StepTrace(LoopMode):
             broadcasts = self.tracker.broadcasts_in(roots[0]), self.tracker.lost_weights
             calls = self.kl_divergences, self.loss_calls
             step = TracedStep(batch, self.trace, output, roots[0], *broadcasts, *calls, self.has_hooks, self.passes)
-            step = replace(step, separate_draws=self.draw_trace.find_separate_draws(roots[0]))
+            draws = self.draw_trace.find_separate_draws(roots[0])
+            step = replace(step, separate_draws=draws, argument_lines=self.argument_lines)
         self.close()
         error, self.error = self.error, None
         if error is not None:
@@ -193,6 +202,9 @@ class StepTrace(LoopMode):
         if line is not None:
             _add_line(outputs, line)
         name = getattr(func, "__name__", "")
+        if self.output is None and not self.is_in_model:
+            known = next(filter(None, map(self.maker_lines.get, inputs)), None) if name in _COPIES else None
+            self.maker_lines.update((tensor, made_at) for tensor in outputs if (made_at := known or line) is not None)
         self.has_hooks |= name in _HOOK_METHODS and line is not None
         call = TorchCall(name.strip("_"), tuple(inputs), tuple(outputs), args, kwargs, None, line)
         if name == "kl_div":

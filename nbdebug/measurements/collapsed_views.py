@@ -29,8 +29,10 @@ from nbdebug.source.unused_results import store_result
 from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _LOSS_TOLERANCE = 1e-3  # relative to the loss
+_LOSS_TOLERANCE_BOTH_SIDES = 1e-2  # the same if both sides are trained: the views of a sample may agree a little more
 _MIN_INCREASE = 0.1  # relative to both losses: equal activations change the loss slightly, even if views agree
 _SHIFT = 3.0  # times the size of the outputs
+_KEEPS_APART = "the loss is larger for equal outputs, so it keeps the samples apart"
 _NEARLY = 1.5  # times the smallest spread: the first such layer is where the samples have become alike
 
 
@@ -43,7 +45,8 @@ class CollapsedViews:
     outputs, by calls of ``function``. ``target`` is the position of the argument of these that is not computed from
     another output, as a prediction from it is; None if the calls differ in it, or no output is a prediction.
     ``discarding_line`` calls ``detach`` there and discards its result. ``gathering_line`` is where the model gathers
-    the targets of all these calls, and nothing else, in a part of its output.
+    the targets of all these calls, and nothing else, in a part of its output. ``compared_spread`` is the largest spread
+    of an argument of these calls if a gradient reaches all of them, so that both sides move towards each other.
     """
 
     where: Location
@@ -56,6 +59,7 @@ class CollapsedViews:
     target: int | None = None
     discarding_line: SourceLine | None = None
     gathering_line: SourceLine | None = None
+    compared_spread: float | None = None
 
 
 @slow_measurement
@@ -68,8 +72,8 @@ def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> C
     Targets that the loss passes through the model, with a gradient, are views too.
     """
     loss, constant_loss, ignores_lengths = _compare_with_constant(eval_outputs)
-    if constant_loss > loss + _LOSS_TOLERANCE * abs(loss):
-        raise NotChecked("the loss is larger for equal outputs, so it keeps the samples apart")
+    if constant_loss > loss + _LOSS_TOLERANCE_BOTH_SIDES * abs(loss):
+        raise NotChecked(_KEEPS_APART)
     spreads = sample_spread.passes[0]
     layers = spreads.layers
     output = eval_outputs.outputs[0]
@@ -82,10 +86,16 @@ def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> C
     last = 1 + next(i for i, value in enumerate(values) if value <= _NEARLY * min(values))
     spread = values[last - 1]
     earlier = max(layer.relative_spread for layer in layers[:last])
-    if last < len(layers) and _loss_separates_samples(eval_outputs, layers[last].where.module, loss):
-        raise NotChecked("the loss increases if all samples have the same activations, so it keeps them apart")
+    separates = last < len(layers) and _loss_separates_samples(eval_outputs, layers[last].where.module, loss)
     views = CollapsedViews(_producer(layers, last), spread, earlier, loss, constant_loss)
-    return _with_comparison(views, eval_outputs)
+    views = _with_comparison(views, eval_outputs, ignores_lengths)
+    if views.compared_spread is not None:
+        return replace(views, spread=views.compared_spread) if separates else views
+    if constant_loss > loss + _LOSS_TOLERANCE * abs(loss):
+        raise NotChecked(_KEEPS_APART)
+    if separates:
+        raise NotChecked("the loss increases if all samples have the same activations, so it keeps them apart")
+    return views
 
 
 @contextmanager
@@ -99,7 +109,7 @@ def _mode_of_loss(setup: Setup, batch: Batch) -> Iterator[None]:
         yield
 
 
-def _with_comparison(views: CollapsedViews, answers: EvalOutputs) -> CollapsedViews:
+def _with_comparison(views: CollapsedViews, answers: EvalOutputs, ignores_lengths: bool) -> CollapsedViews:
     """Return the views with the line of the loss where two outputs of the model meet, if there is one."""
     setup, batch = answers.setup, answers.batch
     with torch.enable_grad(), _mode_of_loss(setup, batch):
@@ -121,7 +131,27 @@ def _with_comparison(views: CollapsedViews, answers: EvalOutputs) -> CollapsedVi
         target=target,
         discarding_line=next(filter(store_result, detaching_lines), None),
         gathering_line=_gathering_line(setup.eager_model, output, gathered),
+        compared_spread=_compared_spread(same, batch.size, ignores_lengths),
     )
+
+
+def _compared_spread(calls: Sequence[TorchCall], size: int, ignores_lengths: bool) -> float | None:
+    """Return the largest spread of the samples, or of their directions, in any argument of some calls.
+
+    None if a call compares fewer than two tensors, no embeddings of the samples, or one that gets no gradient.
+    """
+    spreads: list[float] = []
+    for call in calls:
+        embeddings = [value for value in call.args if isinstance(value, Tensor)]
+        for value in embeddings:
+            is_embedding = value.dim() > 1 and has_batch_axis(value, size) and value.numel() > 2 * len(value)
+            if len(embeddings) < 2 or not value.requires_grad or not is_embedding:
+                return None
+            values = value.detach().float()
+            spreads.append(
+                compute_relative_spread(nn.functional.normalize(values, dim=-1) if ignores_lengths else values)
+            )
+    return max(spreads, default=None)
 
 
 def _gathering_line(model: nn.Module, output: object, targets: Sequence[Tensor]) -> SourceLine | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from nbdebug.preserve import Preserve
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.loaders import is_map_style, is_uncollated
 from nbdebug.setup.losses import FUNCTION_KINDS_BY_NAME, is_from_torch
+from nbdebug.source.location import SourceLine
 from nbdebug.tensors.pytree import tree_get, tree_leaves, tree_map, tree_tensors
 
 _MAX_OUTPUT_VALUES = 1_000_000
@@ -100,7 +101,8 @@ class RecordedCall(Setup):
 
     ``is_other`` is True if the loop passes other arguments than the setup, such as a mask or a part of a sequence.
     ``head`` is the same call with the loss of the loop, if that compares one output with one target. ``loss_value`` is
-    the loss of ``output``, which is None if it is large.
+    the loss of ``output``, which is None if it is large. ``argument_lines`` are the lines of the loop that made tensor
+    arguments, by their numbers.
     """
 
     recorded: Batch | None = None
@@ -108,6 +110,7 @@ class RecordedCall(Setup):
     head: HeadSetup | None = None
     output: Any = None
     loss_value: float = math.nan
+    argument_lines: Mapping[int, SourceLine] = field(default_factory=dict)
 
     def split_batch(self, raw: Any, indices: tuple[int, ...] | None = None) -> Batch:
         """Return the recorded batch."""
@@ -132,11 +135,22 @@ def record_call(setup: Setup, step: TracedStep) -> RecordedCall:
         is_other=_passes_other_arguments(setup, step),
         output=tree_map(step.output, _copy) if is_small else None,
         loss_value=float(step.loss.detach()),
+        argument_lines=step.argument_lines,
     )
     if targets:
         outputs = {id(tensor): path for path, tensor in _tensors(step.output)}
         call.head = _make_setup(call, step, terms[0], outputs[id(terms[0].output)], 0, "")
     return call
+
+
+def find_argument_line(setup: Setup, number: int) -> SourceLine | None:
+    """Return the line of the loop that made a tensor argument of the model, or else the line of the loop's loss.
+
+    None unless the setup is a head of a recorded call.
+    """
+    if not isinstance(setup, HeadSetup) or not isinstance(setup.whole, RecordedCall):
+        return None
+    return setup.whole.argument_lines.get(number, setup.line)
 
 
 def batch_with_loss(setup: Setup, call: RecordedCall) -> Batch | None:

@@ -33,7 +33,7 @@ from nbdebug.preserve import Preserve
 from nbdebug.report import Report, merge_reports, rank_findings
 from nbdebug.result import Result
 from nbdebug.rule_engine import rule_registry
-from nbdebug.rule_engine.head_rules import CALL_RULES, HEAD_RULES, name_head
+from nbdebug.rule_engine.head_rules import CALL_RULES, HEAD_RULES, TARGET_CALL_RULES, name_head
 from nbdebug.rule_engine.loop_assumptions import LoopAssumptions
 from nbdebug.rule_engine.rule_registry import Options, Rule
 from nbdebug.rule_engine.rule_runner import RuleRunner, locate_finding
@@ -200,9 +200,11 @@ def judge_call(call: RecordedCall, checked_rules: Collection[str], seconds: floa
     """Return the findings on a model by the arguments that a loop has passed to it.
 
     They are those of the rules on models that a checkup could not ask, and of all if the loop passes other arguments
-    than the checkup. No rule starts after ``seconds`` of the processor time of this thread.
+    than the checkup; then also those on the shift between the arguments and the target of the loop's loss, if it is
+    known. No rule starts after ``seconds`` of the processor time of this thread.
     """
-    codes = CALL_RULES - (frozenset() if call.is_other else {*checked_rules})
+    codes = CALL_RULES if call.is_other else CALL_RULES - {*checked_rules}
+    codes |= TARGET_CALL_RULES if call.is_other and call.head is not None else frozenset()
     rules = [rule for rule in project_rules() if rule.code in codes]
     if not rules or call.passes_communicate:
         return Report()
@@ -213,7 +215,9 @@ def judge_call(call: RecordedCall, checked_rules: Collection[str], seconds: floa
             first_pass = run_forward(call, next(call.batches(1)), with_loss=False)
             known = {"first_pass": first_pass, "heads": []}
         report = _run_rules(call.head or call, rules, known, _TimedScreen(seconds))
-    return replace(report, stopped=False, not_checked=(), asked_again=codes)
+    # What is observed in the loop, the loop cannot disprove as an assumption on the loader's batches.
+    findings = tuple(replace(f, assumes=()) if f.code in TARGET_CALL_RULES else f for f in report)
+    return replace(report, findings=findings, stopped=False, not_checked=(), asked_again=codes)
 
 
 def judge_heads(heads: Sequence[HeadSetup], checked_rules: Collection[str], seconds: float) -> Report:

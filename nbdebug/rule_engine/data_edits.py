@@ -232,7 +232,8 @@ def shift_right(setup: Setup, position: int, token: int | None) -> tuple[str, tu
     function, owner = next(iter(sample_functions(setup.train_loader, datasets)), (None, None))
     if function is None:
         is_stored = any(isinstance(dataset, TensorDataset) for dataset in datasets)
-        return of_batch if is_stored else f"torch.cat([torch.tensor([{start}]), target[:-1]])   # of each sample", ()
+        of_sample = f"torch.cat([torch.tensor([{start}]), target[:-1]])   # of each sample"
+        return of_batch if is_stored or not datasets else of_sample, ()
     if function.__name__ not in _SAMPLE_METHODS:
         return of_batch, ()
     file, parts = function.__code__.co_filename, _returned_parts(function, owner)

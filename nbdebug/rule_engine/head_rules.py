@@ -28,6 +28,8 @@ CALL_RULES = frozenset(
         *("M320", "M321", "M322", "M323", "M324", "M326"),
     }
 )
+# Rules that compare the arguments of a call with the target of its loss.
+TARGET_CALL_RULES = frozenset({"D126"})
 # A head may have labels for a part of the samples only: one of two domains, or one of several tasks.
 _OPTIONS_OF_SEVERAL_HEADS: Mapping[str, Mapping[str, Any]] = {"L214": {"share": 0.8}}
 

@@ -17,6 +17,7 @@ from nbdebug.loop_monitor.conclusions import argument_unchanged
 from nbdebug.measurements.decoder_input import DecoderInput
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.future_influence import FutureInfluence
+from nbdebug.measurements.loop_heads import find_argument_line
 from nbdebug.measurements.loss_places import selection_line, target_selection_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.sequence_order import NextTokenOffset, depends_on_current_input
@@ -58,7 +59,8 @@ def targets_not_shifted(
     ## How it is measured
     The targets are compared with the inputs at every shift. Then one target is changed, and the gradient of the loss
     shows which output it is compared with. Whether the model uses later tokens is measured by changing later inputs.
-    A finding before training is withdrawn if the watched loop never passes the tokens as the loader yields them.
+    A finding before training is withdrawn if the watched loop never passes the tokens as the loader yields them. After
+    a watched run, the arguments of the model and the target of the loss in its first step are compared in the same way.
 
     ## How to fix
     Shift once: in the data, ``x, y = tokens[:, :-1], tokens[:, 1:]``, or in the loss, not in both. Models that accept
@@ -77,8 +79,11 @@ def targets_not_shifted(
         return
     if total <= 0 and not depends_on_current_input(eval_outputs, next_token_offset):
         return
+    position = list(eval_outputs.inputs).index(next_token_offset.input_name)
     line = None
-    if next_token_offset.loss_offset and isinstance(first_pass, ForwardPass) and isinstance(graph, Graph):
+    if made_at := find_argument_line(setup, position):
+        line = made_at
+    elif next_token_offset.loss_offset and isinstance(first_pass, ForwardPass) and isinstance(graph, Graph):
         line = target_selection_line(setup, first_pass) if total > 1 else None
         line = line or selection_line(first_pass, graph)
     elif _share_memory(eval_outputs, next_token_offset):
@@ -86,7 +91,6 @@ def targets_not_shifted(
     is_unshifted = total == 0 and not next_token_offset.loss_offset
     if line is None and is_unshifted:
         line = copying_line(setup) or alias_line(setup) or unpacked_pair_line(setup)
-    position = list(eval_outputs.inputs).index(next_token_offset.input_name)
     copying = find_copying_return(setup, position) if line is None and is_unshifted else None
     line = copying.line if copying else line
     related = get_related_lines((copying.call if copying else None, "the function that pairs them is called here"))

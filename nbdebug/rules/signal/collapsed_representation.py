@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -10,20 +11,24 @@ from torch import nn
 
 from nbdebug.autograd.patterns import statement_without_calls
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding, format_module
+from nbdebug.finding import Edit, Finding, format_module
 from nbdebug.measurements.activations import LayerSpreads, SampleSpread
 from nbdebug.measurements.collapsed_views import CollapsedViews
 from nbdebug.measurements.inactive_latents import LatentActivity
 from nbdebug.records import Record
-from nbdebug.rule_engine.expression_edits import wrap_argument
+from nbdebug.rule_engine.expression_edits import expressions_at, wrap_argument
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import last_assignment
 from nbdebug.source.edits import describe_edits
+from nbdebug.source.location import SourceLine
+from nbdebug.source.search import call_name
 from nbdebug.source.unused_results import keep_result
 
 _MIN_STEPS = 100
 _ROUNDING = 1e-6  # relative spread of an output that is constant
+_DETACH = ".detach()"
 _STOP_GRADIENT = (
     "Predict the embedding of one view from that of the other by a small network, and detach() the embedding that it "
     "predicts. Or add negatives to the loss, as InfoNCE does."
@@ -40,6 +45,7 @@ def collapsed_representation(
     alike: float = 2**-11,
     different: float = 0.05,
     agreeing: float = 0.2,
+    both_trained: float = 0.4,
     active: float = 0.01,
 ) -> Iterator[Finding]:
     """All samples have nearly the same representation from some layer on.
@@ -68,7 +74,8 @@ def collapsed_representation(
     ``agreeing`` = 20%, if they differed by twice as much at an earlier layer. Of 12 small encoders trained without
     negatives and without a stop-gradient, eight ended at 2% to 16% and four kept more than 37%; those with a
     stop-gradient and batch normalization ended at 54% or more. Contrastive and variance terms are excluded by the
-    second test.
+    second test. If the gradient reaches both of the embeddings that the loss compares, a constant is a solution that
+    training approaches; then ``both_trained`` = 40% is the limit for these embeddings after at least a hundred steps.
 
     After a run of at least a hundred steps, the latent variables of a model that adds scaled normal noise to means of
     its own are inactive if at most ``active`` = 1% of the variance of each is due to the input.
@@ -93,8 +100,11 @@ def collapsed_representation(
     if isinstance(sample_spread, NotChecked):
         raise sample_spread
     if isinstance(record, Record) and isinstance(collapsed_views, CollapsedViews):
-        if collapsed_views.spread <= agreeing and collapsed_views.earlier_spread > 2 * agreeing:
-            yield _agreement_finding(sample_spread.batch_size, collapsed_views, agreeing)
+        limit = both_trained if has_run and _is_half_collapsed(collapsed_views, agreeing, both_trained) else agreeing
+        if limit > agreeing and collapsed_views.compared_spread is not None:
+            collapsed_views = replace(collapsed_views, spread=collapsed_views.compared_spread)
+        if collapsed_views.spread <= limit and collapsed_views.earlier_spread > 2 * agreeing:
+            yield _agreement_finding(sample_spread.batch_size, collapsed_views, limit)
         return
     if not all(_is_collapsed(layer_spreads, alike, different) for layer_spreads in sample_spread.passes):
         return
@@ -130,11 +140,27 @@ def collapsed_representation(
     )
 
 
+def _is_half_collapsed(views: CollapsedViews, collapsed: float, limit: float) -> bool:
+    """Return whether a loss that trains both of its sides has drawn them together, to less than half of the spread."""
+    spread = views.compared_spread
+    return views.spread > collapsed and spread is not None and spread <= min(limit, views.earlier_spread / 2)
+
+
+def _choosing_line(views: CollapsedViews, edits: Sequence[Edit]) -> SourceLine | None:
+    """Return the assignment of the compared target that detaches it by a choice; None if there is no such line."""
+    name = edits[0].text.removesuffix(_DETACH) if edits else ""
+    line = last_assignment(views.line, name) if views.line and name.isidentifier() else None
+    nodes = expressions_at(line)
+    choices = [node for node in nodes if isinstance(node, ast.IfExp)]
+    branches = [branch for choice in choices for branch in (choice.body, choice.orelse)]
+    return line if any(call_name(branch) == "detach" for branch in branches) else None
+
+
 def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Finding:
-    edits = () if views.target is None else wrap_argument(views.line, views.function, views.target, "{}.detach()")
+    edits = () if views.target is None else wrap_argument(views.line, views.function, views.target, "{}" + _DETACH)
     edits, line = (
         keep_result(views.discarding_line) or edits,
-        views.discarding_line or views.gathering_line or views.line,
+        views.discarding_line or views.gathering_line or _choosing_line(views, edits) or views.line,
     )
     return Finding(
         message=f"The {size} samples of a batch have almost the same embeddings after the run: their distance from the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -157,13 +158,20 @@ def embedding_loss(model: OneView, stops: bool) -> Callable[..., Tensor]:
     return loss_fn
 
 
-def findings(model: nn.Module, loss_fn: Callable[..., Tensor], targets: Tensor = LABELS) -> list[Finding]:
+def findings(
+    model: nn.Module,
+    loss_fn: Callable[..., Tensor],
+    targets: Tensor = LABELS,
+    *,
+    momentum: float = 0.9,
+    epochs: int = 12,
+) -> list[Finding]:
     """Return the faults of G415 after a watched run."""
     loader = DataLoader(TensorDataset(IMAGES, targets), batch_size=70, shuffle=True)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum, weight_decay=5e-4)
     debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
     with debugger.watch(final_tests=False):
-        for _ in range(12):
+        for _ in range(epochs):
             for x, y in loader:
                 optimizer.zero_grad()
                 loss_fn(model(x), y).backward()
@@ -300,3 +308,123 @@ def test_collapse_of_views_that_the_loop_makes_is_judged_by_its_own_call(stops: 
                 optimizer.step()
     faults = [finding for finding in debugger.findings if finding.code == "G415" and finding.severity != "note"]
     assert len(faults) == (0 if stops else 1)
+
+
+class DeepViews(TwoViews):
+    """Two views of a network with normalization, which collapse slowly; ``teacher`` makes the targets, if given."""
+
+    def __init__(self, stops: bool, has_teacher: bool = False, seed: int = 0) -> None:
+        super().__init__(stops)
+        torch.manual_seed(seed)
+        self.encoder, self.predictor = self.build(64, 64, 32), self.build(32, 16, 32)
+        self.teacher = copy.deepcopy(self.encoder).requires_grad_(False) if has_teacher else None
+
+    @staticmethod
+    def build(*widths: int) -> nn.Sequential:
+        inputs, width, outputs = widths
+        first = (nn.Linear(inputs, width), nn.BatchNorm1d(width), nn.ReLU())
+        second = (nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU()) if inputs > outputs else ()
+        return nn.Sequential(*first, *second, nn.Linear(width, outputs))
+
+    def forward(self, x: Tensor) -> Views:
+        if self.teacher is None:
+            return super().forward(x)
+        views = [x + 0.3 * torch.randn_like(x) for _ in range(2)]
+        with torch.no_grad():
+            targets = [self.teacher(view) for view in views]
+        first, second = (self.predictor(self.encoder(view)) for view in views)
+        return first, second, targets[0], targets[1]
+
+
+class SplitHeads(DeepViews):
+    """Gives the predictor, and not the encoder, the gradient of the targets."""
+
+    def forward(self, x: Tensor) -> Views:
+        first, second, *targets = super().forward(x)
+        return first, second, 2 * targets[0], 2 * targets[1]
+
+
+def product(views: Views, _: Tensor) -> Tensor:
+    first, second, first_target, second_target = map(F.normalize, views)
+    return 2 - (first * second_target).sum(1).mean() - (second * first_target).sum(1).mean()
+
+
+def one_sided(views: Views, _: Tensor) -> Tensor:
+    return 1 - F.cosine_similarity(views[0], views[3]).mean()
+
+
+def squared_directions(views: Views, _: Tensor) -> Tensor:
+    return F.mse_loss(F.normalize(views[0]), F.normalize(views[3])) * 32
+
+
+def variance_kept(views: Views, _: Tensor) -> Tensor:
+    embeddings = views[2], views[3]
+    spread = sum(F.relu(1 - (view.var(0) + 1e-4).sqrt()).mean() for view in embeddings)
+    covariances = [view.T.cov() - torch.diag(view.var(0)) for view in embeddings]
+    return 25 * F.mse_loss(*embeddings) + 25 * spread + sum(c.square().sum() / 32 for c in covariances)
+
+
+def redundancy_reduced(views: Views, _: Tensor) -> Tensor:
+    first, second = ((view - view.mean(0)) / (view.std(0) + 1e-6) for view in views[2:])
+    correlations = first.T @ second / len(first)
+    return (1 - correlations.diagonal()).square().sum() + 0.005 * correlations.fill_diagonal_(0).square().sum()
+
+
+def regression(output: Views, y: Tensor) -> Tensor:
+    return F.mse_loss(output[0][:, 0], y.float()) + F.mse_loss(output[1][:, 0], y.float())
+
+
+@pytest.mark.parametrize(
+    ("model", "loss_fn"),
+    [
+        (DeepViews, disagreement),
+        (DeepViews, product),
+        (DeepViews, one_sided),
+        (DeepViews, squared_directions),
+        (SplitHeads, disagreement),
+    ],
+    ids=["cosine", "product of directions", "one side", "squared directions", "scaled targets"],
+)
+def test_views_that_a_loss_of_both_sides_has_drawn_together_halfway_are_reported(
+    model: Callable[..., nn.Module], loss_fn: Callable[..., Tensor]
+) -> None:
+    (finding,) = findings(model(stops=False), loss_fn, momentum=0.0)
+    assert finding.evidence["limit"] == 0.4
+    assert 0.2 < finding.evidence["spread"] <= 0.4
+
+
+@pytest.mark.parametrize(
+    ("build", "loss_fn"),
+    [
+        (lambda: DeepViews(stops=True), disagreement),
+        (lambda: DeepViews(stops=True, has_teacher=True), disagreement),
+        (lambda: DeepViews(stops=False), variance_kept),
+        (lambda: DeepViews(stops=False), redundancy_reduced),
+        (lambda: DeepViews(stops=False), contrast),
+        (lambda: DeepViews(stops=False), regression),
+        (Autoencoder, reconstruction),
+    ],
+    ids=["stop-gradient", "teacher", "variance", "redundancy", "negatives", "regression", "reconstruction"],
+)
+def test_views_under_a_sound_loss_are_quiet_without_momentum(
+    build: Callable[[], nn.Module], loss_fn: Callable[..., Tensor]
+) -> None:
+    assert findings(build(), loss_fn, momentum=0.0) == []
+
+
+def test_views_are_not_judged_halfway_before_a_hundred_steps() -> None:
+    assert findings(DeepViews(stops=False), disagreement, momentum=0.0, epochs=4) == []
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_collapse_is_placed_where_a_choice_detaches_the_target(stops: bool) -> None:
+    def half(prediction: Tensor, embedding: Tensor) -> Tensor:
+        target = embedding.detach() if stops else embedding
+        return -F.cosine_similarity(prediction, target).mean()
+
+    def loss_fn(views: Views, _: Tensor) -> Tensor:
+        return half(views[0], views[3]) + half(views[1], views[2])
+
+    faults = findings(DeepViews(stops=False), loss_fn)
+    places = [(finding.where.source or "").strip() for finding in faults]
+    assert places == ([] if stops else ["target = embedding.detach() if stops else embedding"])
