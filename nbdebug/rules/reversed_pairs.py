@@ -1,15 +1,19 @@
-"""Findings of losses that pull together what should be apart, or shrink the volume that should grow."""
+"""Findings of losses that pull together what should be apart, compare the wrong pairs, or shrink the volume."""
 
 from __future__ import annotations
 
-from nbdebug.finding import Finding
+import ast
+
+from nbdebug.finding import Edit, Finding
+from nbdebug.measurements.event_order import EventOrder
 from nbdebug.measurements.flow_volume import FlowVolume
 from nbdebug.measurements.pair_loss import PairLoss
 from nbdebug.measurements.triplet_loss import TripletLoss
+from nbdebug.rule_engine.expression_edits import expressions_at, only_call, set_option
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.source_lines import option_line
-from nbdebug.source.edits import describe_edits
+from nbdebug.source.edits import describe_edits, replace_node
 from nbdebug.source.location import SourceLine, get_location
 
 CONSEQUENCES = (
@@ -18,6 +22,15 @@ CONSEQUENCES = (
 )
 _OF_SHRUNK_CODES = ("T603", "T606", "T609", "T614", "G402", "G403", "G405", "G406", "G409", "G411", "G416", "L208")
 MIN_PAIR_SIGMA = 5.0
+_OPPOSITE_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    **{ast.Lt: ast.Gt, ast.Gt: ast.Lt},
+    **{ast.LtE: ast.GtE, ast.GtE: ast.LtE},
+}
+_SORTS = ("argsort", "sort")
+_RISK_SET = (
+    "order = torch.argsort(time, descending=True)   # before logcumsumexp(score[order], 0), or compare in pairs:\n"
+    "at_risk = time[None, :] >= time[:, None]   # row: event, column: sample"
+)
 _MAX_TRIPLET_SIGMA, _MIN_PREDICTED = 2.0, 0.1
 
 
@@ -109,3 +122,39 @@ def flow_volume_finding(volume: FlowVolume, general_fix: str) -> Finding:
         },
         explains=(*CONSEQUENCES, *_OF_SHRUNK_CODES),
     )
+
+
+def event_order_finding(order: EventOrder, line: SourceLine | None) -> Finding:
+    """Report a survival loss that compares events with the samples that left before them."""
+    edits = _reverse_order(order, line)
+    return Finding(
+        where=get_location(line),
+        message=f"The loss compares events with the samples whose time is smaller. In each of {order.trials} trials "
+        f"with the {order.samples} times of the first batch in random order, only two neighbors in time have an event "
+        f"(indicator {order.event}). The loss depends on the scores of all samples with smaller times, and on no score "
+        "of a sample with a larger time.",
+        cause="The order of the times is reversed, if each is the time until an event or until the end of the "
+        "observation. At the time of an event, the samples at risk are those whose time is at least as large. Of a "
+        "sample that left before, it is unknown which of both lasts longer.",
+        fix=f"Write `{describe_edits(edits)}`." if edits else _RISK_SET,
+        edits=edits,
+        evidence={"indicator of an event": order.event, "trials": order.trials, "samples": order.samples},
+        explains=(*CONSEQUENCES, "T606", "T607", "E707", "L208"),
+        severity="warning",
+    )
+
+
+def _reverse_order(order: EventOrder, line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the only sort or comparison on the line to the opposite order."""
+    if line is None or order.call is None:
+        return ()
+    if order.is_sorted:
+        call = only_call(line, _SORTS)
+        is_by_position = call is not None and any(ast.unparse(argument) == "True" for argument in call.args)
+        return () if is_by_position else set_option(line, _SORTS, "descending", str(not order.is_descending))
+    comparisons = [node for node in expressions_at(line) if isinstance(node, ast.Compare)]
+    opposite = _OPPOSITE_COMPARISONS.get(type(comparisons[0].ops[0])) if len(comparisons) == 1 else None
+    if opposite is None or len(comparisons[0].ops) > 1:
+        return ()
+    changed = ast.Compare(comparisons[0].left, [opposite()], comparisons[0].comparators)
+    return (replace_node(line.file, comparisons[0], ast.unparse(changed)),)

@@ -102,3 +102,11 @@ def setting_fix(setup: Setup, key: str, value: Any, group: int | None = None) ->
     if group is not None and len(setup.optimizers[0].param_groups) > 1:
         return f'optimizer.param_groups[{group}]["{key}"] = {text}'
     return f'for group in optimizer.param_groups:\n    group["{key}"] = {text}'
+
+
+def largest_weight_decay(setup: Setup, names: Collection[str]) -> float | None:
+    """Return the largest weight decay of some parameters; None if the optimizers hold none of them."""
+    ids = {id(parameter) for name, parameter in setup.eager_model.named_parameters() if name in names}
+    groups = [group for optimizer in setup.optimizers for group in optimizer.param_groups]
+    decays = [float(group.get("weight_decay", 0)) for group in groups if any(id(p) in ids for p in group["params"])]
+    return max(decays, default=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,12 +11,13 @@ from torch import Tensor, nn
 
 from nbdebug.autograd import Graph
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Edit, Finding
+from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.wrong_decisions import TwoValuedDecisions
 from nbdebug.loss_curves.adversaries import CommonAim, find_common_aim
 from nbdebug.loss_curves.stability import find_end_below_zero, find_unbounded_decrease
+from nbdebug.measurements.event_order import EventOrder
 from nbdebug.measurements.flow_volume import FlowVolume
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_places import negative_line, producing_line, reversing_line
@@ -28,14 +28,16 @@ from nbdebug.measurements.policy_gradient import PolicyGradient
 from nbdebug.measurements.triplet_loss import TripletLoss
 from nbdebug.measurements.unbounded_parts import UnboundedOutput, UnboundedPart
 from nbdebug.records import Record
-from nbdebug.rule_engine.expression_edits import expressions_at, flip_only_sign, negate_value, remove_minus
+from nbdebug.rule_engine.expression_edits import flip_only_sign, negate_value, remove_minus
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.action_weights import policy_finding
 from nbdebug.rules.examples import classifier, network
 from nbdebug.rules.overwritten_terms import with_overwritten_cause
 from nbdebug.rules.reversed_pairs import (
     CONSEQUENCES,
     MIN_PAIR_SIGMA,
     are_exchanged,
+    event_order_finding,
     flow_volume_finding,
     maximized_pair_finding,
     pair_finding,
@@ -45,7 +47,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import setting_fix
 from nbdebug.setup.setup import maximizing_optimizer
 from nbdebug.setup.source_lines import option_line
-from nbdebug.source.edits import describe_edits, node_text, replace_node
+from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 
 _OF_UNBOUNDED_PART = ("T603", "T606", "T609", "T614", "G403", "G405", "G406", "G409", "G416", "L208", "L213:run")
@@ -70,6 +72,7 @@ def loss_wrong_sign(
     unbounded_part: UnboundedPart | NotChecked | None,
     unbounded_output: UnboundedOutput | NotChecked | None,
     flow_volume: FlowVolume | NotChecked | None,
+    event_order: EventOrder | NotChecked,
     overwritten_outputs: OverwrittenOutputs | NotChecked | None,
     first_pass: ForwardPass | NotChecked,
     record: Record | NotChecked,
@@ -130,6 +133,11 @@ def loss_wrong_sign(
     of half of the triplets. It is an error if it finds the pushed part closer in the other half, by five standard
     errors, and no metric finds the pulled part closer, neither than the pushed part nor than that of another triplet.
 
+    If the targets hold a positive number and an indicator, and the output is one score for each sample: the times of
+    the first batch are permuted, and only two neighbors in time get an event. A partial likelihood, and each loss of
+    pairs that can be compared, then reads the scores of the later samples only. It is reported if, in six trials, the
+    loss depends on the scores of all earlier samples and of no later one.
+
     If several layers return a number that the loss adds up, such as a log-determinant, and only that of the last layer
     reaches the loss although the other outputs of all of them do, this is named as the cause of a loss without a bound.
 
@@ -137,10 +145,11 @@ def loss_wrong_sign(
     Negate the loss, or remove ``maximize=True`` from the optimizer.
 
     ## When to ignore
-    In a part that is trained to be fooled, such as the generator of an adversarial pair.
+    In a part that is trained to be fooled, such as the generator of an adversarial pair. For survival times, if samples
+    without an event had it before their time (left censoring).
 
     ## References
-    Documentation of torch.optim.SGD, argument ``maximize``.
+    Documentation of torch.optim.SGD, argument ``maximize``. Cox 1972, Regression models and life-tables.
     """
     overwritten = overwritten_outputs if isinstance(overwritten_outputs, OverwrittenOutputs) else None
     if isinstance(loop, LoopSummary) and _is_negated(setup, loop):
@@ -148,6 +157,9 @@ def loss_wrong_sign(
         return
     if isinstance(flow_volume, FlowVolume) and flow_volume.is_reversed:
         yield flow_volume_finding(flow_volume, _SIGN_FIX)
+        return
+    if isinstance(event_order, EventOrder) and event_order.compared == "earlier":
+        yield event_order_finding(event_order, event_order.line or producing_line(graph))
         return
     part_line = unbounded_part.line if isinstance(unbounded_part, UnboundedPart) else None
     homogeneous_loss = loop.homogeneous_loss if isinstance(loop, LoopSummary) else None
@@ -185,7 +197,7 @@ def loss_wrong_sign(
         return
     if isinstance(policy_gradient, PolicyGradient):
         if policy_gradient.followed == 0:
-            yield _policy_finding(policy_gradient)
+            yield policy_finding(policy_gradient)
         return
     if isinstance(unbounded_part, UnboundedPart):
         yield _unbounded_part_finding(unbounded_part, is_after_run=isinstance(record, Record))
@@ -242,38 +254,6 @@ def _negated_finding(loop: LoopSummary) -> Finding:
         explains=(*CONSEQUENCES, "T606", "T607", "L208"),
         edits=remove_minus(line) if line else (),
     )
-
-
-def _policy_finding(policy: PolicyGradient) -> Finding:
-    """Report a policy gradient that makes the actions with the largest weights the least likely."""
-    return Finding(
-        where=get_location(policy.line),
-        message=f"The loss makes actions less likely the larger their weight is: for all {policy.actions} drawn "
-        "actions, a step against the gradient lowers the log-probability if the weight is positive, and raises it if "
-        "the weight is negative.",
-        cause="The optimizer minimizes the product of log-probability and weight. If the weights are rewards, returns "
-        "or advantages, the minus sign is missing.",
-        fix="loss = -(log_prob * advantage).mean()",
-        evidence={"actions": policy.actions, "followed": policy.followed},
-        explains=(*CONSEQUENCES, "T606", "T607", "L208"),
-        severity="warning",
-        edits=_negate_product(policy.line),
-    )
-
-
-def _negate_product(line: SourceLine | None) -> tuple[Edit, ...]:
-    """Return the change of the only product of two variables or calls on a line to its negative."""
-    products = [
-        node
-        for node in expressions_at(line)
-        if isinstance(node, ast.BinOp)
-        and isinstance(node.op, ast.Mult)
-        and not isinstance(node.left, ast.Constant)
-        and not isinstance(node.right, ast.Constant)
-    ]
-    if line is None or len(products) != 1:
-        return ()
-    return (replace_node(line.file, products[0], f"-({node_text(line.file, products[0])})"),)
 
 
 def _opposed_decisions(loop: LoopSummary, record: Record) -> TwoValuedDecisions | None:

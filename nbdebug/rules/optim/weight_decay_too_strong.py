@@ -25,7 +25,10 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, find_unique_line
 
-_CONSEQUENCES = ("G409", "G411", "G415", "T601", "T606", "T607", "T608", "T610", "T614", "E702", "E706", "E709", "M307")
+_CONSEQUENCES = (
+    *("G403", "G409", "G410", "G411", "G415"),
+    *("T601", "T606", "T607", "T608", "T610", "T614", "E702", "E706", "E709", "M307"),
+)
 
 
 @rule("O509", "warning", origin="optimizer")

@@ -22,11 +22,13 @@ from nbdebug.records.layer_signals import (
     describe_values,
     is_settled,
 )
+from nbdebug.records.shrunk_weights import find_shrunk_weights, lost_gradient_first
 from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points, train
 from nbdebug.setup import Setup
 from nbdebug.setup.module_lines import part_line
+from nbdebug.setup.optimizer_code import largest_weight_decay
 from nbdebug.source.location import add_line
 
 _CAUSE_OF_ACTIVATION = (
@@ -36,6 +38,10 @@ _CAUSE_OF_ACTIVATION = (
 _FIX_OF_ACTIVATION = (
     "Use ReLU in place of {kind}, with torch.nn.init.kaiming_normal_ for the weights, or add residual connections: "
     "x = x + layer(norm(x))."
+)
+_CAUSE_OF_SHRINKING = (
+    "Weight decay shrinks the weights of layers whose gradient is smaller than the decay, so the gradient becomes even "
+    "smaller."
 )
 _CONSEQUENCES = ("G409", "O502", "T601", "T606", "T607", "T608", "T610", "T614", "G415")
 _SATURATING = (nn.Sigmoid, nn.Tanh, nn.Softsign, nn.Softmax)
@@ -104,8 +110,19 @@ def vanishing_gradient(
             finding = replace(
                 finding, cause=_CAUSE_OF_ACTIVATION.format(kind=kind), fix=_FIX_OF_ACTIVATION.format(kind=kind)
             )
+        finding = _with_shrunk_weights(finding, setup, record)
         line = part_line(setup, activation) if activation else None
         yield replace(finding, where=add_line(finding.where, line)) if line else finding
+
+
+def _with_shrunk_weights(finding: Finding, setup: Setup, record: Record) -> Finding:
+    """Return the finding as the cause of weights that shrank after their gradient had vanished, by weight decay."""
+    names = find_shrunk_weights(record).names
+    if not lost_gradient_first(record, names, largest_weight_decay(setup, names) or 0.0):
+        return finding
+    return replace(
+        finding, cause=f"{finding.cause} {_CAUSE_OF_SHRINKING}", explains=(*finding.explains, "G411", "G410")
+    )
 
 
 def _saturating_module(setup: Setup, layer: str) -> str | None:
@@ -130,7 +147,8 @@ def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
         where=Location(by_layer.layers[smallest]),
         cause="In the backward pass, each layer multiplies the gradient by its weights and by the derivative of its "
         "activation, and that product is far below 1: the weights are too small, or too many units are inactive.",
-        fix="Draw the weights by torch.nn.init.kaiming_normal_, or add residual connections: x = x + layer(norm(x)).",
+        fix="Draw the weights by torch.nn.init.kaiming_normal_, add residual connections: x = x + layer(norm(x)), or "
+        "use fewer layers.",
         setup_fix="normalization",
         evidence={
             "layers": list(by_layer.layers),

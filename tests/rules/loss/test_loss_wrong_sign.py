@@ -70,6 +70,7 @@ def is_reported_for_losses(losses: list[float]) -> bool:
         "unbounded_part": unavailable,
         "unbounded_output": unavailable,
         "flow_volume": unavailable,
+        "event_order": unavailable,
         "overwritten_outputs": unavailable,
         "first_pass": unavailable,
         "record": record,
