@@ -66,7 +66,7 @@ class CollapsedViews:
 def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> CollapsedViews:
     """Where the samples are most alike, for a loss that ignores the targets and that a constant output minimizes.
 
-    Decided by intervention: the targets exchanged among the samples, and each output replaced by the mean output, or by
+    Decided by intervention: the targets exchanged among the samples or replaced, and each output replaced by the mean output, or by
     that with the same offset for all outputs of one shape, which a likelihood of the outputs does not allow. A loss
     that stays the same for outputs of other lengths compares directions only, and so does the spread of the output.
     Targets that the loss passes through the model, with a gradient, are views too.
@@ -199,13 +199,11 @@ def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float, bool]:
         output = setup.predict(batch)
         if not tree_tensors(batch.targets) and not _has_views(output):
             raise NotChecked("the loss takes neither targets nor two outputs of one shape")
-        exchanged = tree_map(
-            batch.targets, lambda leaf: leaf.roll(1, 0) if isinstance(leaf, Tensor) and leaf.dim() else leaf
-        )
+        others = _other_targets(batch.targets)
         constant = tree_map(output, lambda leaf: _mean_rows(leaf, batch.size))
         # Outputs that are equal hide whether the loss depends on the targets.
         different = tree_map(output, _add_noise)
-        losses = [compute_loss_value(setup, different, replace(batch, targets=t)) for t in (batch.targets, exchanged)]
+        losses = [compute_loss_value(setup, different, replace(batch, targets=t)) for t in (batch.targets, others)]
         depends_on_targets = bool(tree_tensors(batch.targets)) and losses[0] != losses[1]
         if depends_on_targets and not _trains_by_targets(setup, different, batch):
             raise NotChecked("the loss depends on the targets")
@@ -217,6 +215,20 @@ def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float, bool]:
                 raise NotChecked("the loss depends on where the outputs are, not only on their agreement")
         stretched_loss = compute_loss_value(setup, tree_map(output, _stretch), batch)
         return loss, constant_loss, abs(stretched_loss - loss) <= _LOSS_TOLERANCE * abs(loss)
+
+
+def _other_targets(targets: Any) -> Any:
+    """Return targets exchanged among the samples, or other values where all samples have the same."""
+
+    def change(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor) or not leaf.dim():
+            return leaf
+        exchanged = leaf.roll(1, 0)
+        is_constant = torch.equal(exchanged, leaf)
+        other = 1 - leaf if leaf.is_floating_point() else (leaf == 0).to(leaf.dtype)  # a class of any classifier
+        return other if is_constant else exchanged
+
+    return tree_map(targets, change)
 
 
 def _loss_separates_samples(answers: EvalOutputs, module: str | None, loss: float) -> bool:

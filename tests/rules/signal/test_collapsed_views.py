@@ -428,3 +428,16 @@ def test_collapse_is_placed_where_a_choice_detaches_the_target(stops: bool) -> N
     faults = findings(DeepViews(stops=False), loss_fn)
     places = [(finding.where.source or "").strip() for finding in faults]
     assert places == ([] if stops else ["target = embedding.detach() if stops else embedding"])
+
+
+def test_equal_targets_of_a_batch_do_not_hide_that_the_loss_depends_on_them() -> None:
+    def squared_error(views: Views, targets: Tensor) -> Tensor:
+        return (views[0] - F.one_hot(targets, 32)).square().mean()
+
+    measurements = Measurements(minimal_setup(TwoViews(stops=False), IMAGES, torch.zeros_like(LABELS), squared_error))
+    with pytest.raises(NotChecked, match="depends on the targets"):
+        measurements["collapsed_views"]
+
+
+def test_collapse_is_reported_where_all_targets_are_equal_and_ignored() -> None:
+    assert len(findings(TwoViews(stops=False), disagreement, torch.zeros_like(LABELS))) == 1
