@@ -51,7 +51,7 @@ def argument_unchanged(number: int) -> str:
 
 
 def validation_labels_wrong(percent: int) -> str:
-    """Return the assumption that this share of the validation labels is wrong, so that no network predicts them."""
+    """Return the assumption that this share of the validation labels is wrong, so that no network predicts all."""
     return f"{percent}% of the validation labels are wrong"
 
 
@@ -117,7 +117,7 @@ def _clearly_beats_constant_on_validation(summary: RunSummary, record: Record) -
 def _disproved_label_errors(score: float | None) -> set[str]:
     """Return the shares of wrong validation labels with which the score on fixed validation samples is too high.
 
-    A network that has not seen these samples predicts none of their wrong labels, except by chance. The score must be
+    A network that has not seen these samples predicts labels with independent errors only by chance. The score must be
     more than two standard errors above the share of right labels.
     """
     percents = np.arange(1, 100)

@@ -286,7 +286,7 @@ def _splits_channel_maps(before: Shape, after: Shape) -> bool:
     if len(before) not in (3, 4) or len(after) != 3 or before[0] != after[0]:
         return False
     channels, values, width, positions = before[1], after[2], before[-1], prod(before[2:])
-    return values > 1 and channels % values == 0 and positions > 1 and values % width != 0
+    return values > 1 and channels % values == 0 and positions >= values and values % width != 0
 
 
 def _are_rows_of_targets(rows: Shape, outputs: list[Tensor], targets: list[Tensor]) -> bool:

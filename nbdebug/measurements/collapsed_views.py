@@ -66,10 +66,10 @@ class CollapsedViews:
 def collapsed_views(eval_outputs: EvalOutputs, sample_spread: SampleSpread) -> CollapsedViews:
     """Where the samples are most alike, for a loss that ignores the targets and that a constant output minimizes.
 
-    Decided by intervention: the targets are exchanged among the samples or replaced, and each output is replaced by the
-    mean output, or by that with the same offset for all outputs of one shape, which a likelihood of the outputs does
-    not allow. A loss that stays the same for outputs of other lengths compares directions only, and so does the spread
-    of the output. Targets that the loss passes through the model, with a gradient, are views too.
+    Decided by intervention: the targets are exchanged among the samples or replaced. Each output is replaced by the
+    mean output, with and without a common offset, which changes a likelihood of the outputs. A loss that stays the same
+    for outputs of other lengths compares directions only, and so does the spread of the output. Targets that the loss
+    passes through the model, with a gradient, are views too.
     """
     loss, constant_loss, ignores_lengths = _compare_with_constant(eval_outputs)
     if constant_loss > loss + _LOSS_TOLERANCE_BOTH_SIDES * abs(loss):
@@ -218,7 +218,7 @@ def _compare_with_constant(answers: EvalOutputs) -> tuple[float, float, bool]:
 
 
 def _other_targets(targets: Any) -> Any:
-    """Return targets exchanged among the samples, or other values where all samples have the same."""
+    """Return targets exchanged among the samples, or other values if they are all equal."""
 
     def change(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor) or not leaf.dim():

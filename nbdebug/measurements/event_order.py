@@ -33,12 +33,12 @@ _Order = Literal["later", "earlier"]
 
 @dataclass(frozen=True)
 class EventOrder:
-    """The samples without an event whose scores a loss reads if only a few samples have one.
+    """Which samples without an event a survival loss reads if only a few samples have one.
 
     ``compared`` is "later" if those with a larger time have an influence and those with a smaller one have none, as in
     a partial likelihood, and "earlier" for the reverse. ``event`` is the value of the indicator at an event, and
     ``trials`` the number of positions and orders that were tried, each with ``samples`` samples. ``line`` is where the
-    loss sorts the times or compares them by ``call``. ``is_descending`` is whether it sorts them in falling order.
+    loss sorts the times or compares them by ``call``. ``is_descending`` is whether it sorts them in descending order.
     """
 
     compared: _Order
@@ -91,15 +91,15 @@ def event_order(setup: Setup, first_pass: ForwardPass) -> EventOrder:
     """The samples that a survival loss compares an event with, by interventions on its targets.
 
     For a partial likelihood (Cox 1972), these are the ones at risk: those whose time is at least that of the event. A
-    pairwise loss compares the same ones, since of a sample that left before it is unknown which of both lasts longer
-    (Harrell et al. 1982). The times of the first batch are permuted, only two samples that are neighbors in time get an
+    pairwise loss compares the same samples, since a sample censored earlier may have lasted longer (Harrell et al.
+    1982). The times of the first batch are permuted, only two samples that are neighbors in time get an
     event, and the scores are random. The gradient shows which scores the loss reads, whatever its sign.
     """
     if setup.loss_fn is None or setup.step_fn is not None:
         raise NotChecked("the loss is not a function of the output")
     batch, scores = first_pass.batch, [leaf for leaf in output_tensors(first_pass.output) if leaf.is_floating_point()]
     if len(scores) != 1 or scores[0].numel() != batch.size or not _MIN_SAMPLES <= batch.size <= _MAX_SAMPLES:
-        raise NotChecked("the output is not one score for each of eight samples or more")
+        raise NotChecked("the output is not one score per sample, for 8 to 4,096 samples")
     for times, indicators in _find_columns(batch):
         for event in (1, 0):
             compared = _compared_samples(setup, first_pass, scores[0], times, indicators, event)
@@ -108,7 +108,7 @@ def event_order(setup: Setup, first_pass: ForwardPass) -> EventOrder:
                 call = _ordering_call(setup, first_pass, times)
                 if call is None:
                     return order
-                return replace(order, line=call.line, call=call.name, is_descending=_sorts_down(call))
+                return replace(order, line=call.line, call=call.name, is_descending=_is_descending(call))
     raise NotChecked("the loss does not compare events with the samples before or after them")
 
 
@@ -171,11 +171,11 @@ def _measure_influences(setup: Setup, output: Any, scores: Tensor, trial: _RareE
         drawn = size * noise
         gradient = _score_gradient(setup, output, scores, drawn, trial.batch)
         changed = drawn + _CHANGE * change
-        of_changed = _score_gradient(setup, output, scores, changed, trial.batch)
+        changed_gradient = _score_gradient(setup, output, scores, changed, trial.batch)
         influences = torch.maximum(influences, gradient.abs())
         tolerance = _NO_INFLUENCE * float(gradient.abs().max())
         events = trial.events.cpu()
-        is_coupled |= bool(((of_changed - gradient).abs()[events] > _MIN_RATIO * tolerance).any())
+        is_coupled |= bool(((changed_gradient - gradient).abs()[events] > _MIN_RATIO * tolerance).any())
     return influences, is_coupled
 
 
@@ -220,7 +220,7 @@ def _ordering_call(setup: Setup, first_pass: ForwardPass, times: _SampleColumn) 
     return None
 
 
-def _sorts_down(call: TorchCall) -> bool:
-    """Return whether a call sorts in falling order, as the largest values are."""
+def _is_descending(call: TorchCall) -> bool:
+    """Return whether a call sorts in descending order, as topk does."""
     options = [*call.args, call.kwargs.get("descending")]  # "stable" has to be passed by its name
     return call.name == "topk" or any(option is True for option in options)

@@ -42,7 +42,7 @@ class _Namespaces:
     def __init__(self, replacements: list[tuple[Any, Any]]) -> None:
         self._replacements = replacements
         self._known_ids: set[int] = set()
-        self._former: list[tuple[dict[str, Any], str, Any]] = []
+        self._originals: list[tuple[dict[str, Any], str, Any]] = []
 
     def replace_in(self, variables: dict[str, Any]) -> None:
         """Replace the values in a module that was not seen before."""
@@ -52,10 +52,10 @@ class _Namespaces:
         for name, value in [*variables.items()]:
             for original, replacement in self._replacements:
                 if value is original:
-                    self._former.append((variables, name, value))
+                    self._originals.append((variables, name, value))
                     variables[name] = replacement
 
     def restore(self) -> None:
         """Set all values that were replaced."""
-        for variables, name, value in self._former:
+        for variables, name, value in self._originals:
             variables[name] = value

@@ -43,9 +43,8 @@ def find_shrunk_weights(record: Record, share: float = SHRUNK_SHARE) -> _ShrunkW
 def lost_gradient_first(record: Record, names: Sequence[str], decay: float) -> bool:
     """Check whether the gradients of some weights were much smaller than that of another layer before they shrank.
 
-    ``decay`` is their weight decay, the ratio to the weight of what it adds to the gradient. That of the gradient of
-    the loss must be smaller for them, and larger for another layer at that time. A decay that exceeds all gradients
-    shrinks the weights whatever the depth is.
+    ``decay`` is their weight decay. The ratio of gradient norm to weight norm must be below it for these weights, and
+    above it for another layer. A decay that exceeds all gradients shrinks the weights at any depth.
     """
     if not names or decay <= 0:
         return False

@@ -200,7 +200,7 @@ def judge_call(call: RecordedCall, checked_rules: Collection[str], seconds: floa
     """Return the findings on a model by the arguments that a loop has passed to it.
 
     They are those of the rules on models that a checkup could not ask, and of all if the loop passes other arguments
-    than the checkup; then also those on the shift between the arguments and the target of the loop's loss, if it is
+    than the checkup, and then those on the shift between the arguments and the target of the loop's loss, if it is
     known. No rule starts after ``seconds`` of the processor time of this thread.
     """
     codes = CALL_RULES if call.is_other else CALL_RULES - {*checked_rules}

@@ -16,7 +16,7 @@ def policy_finding(policy: PolicyGradient) -> Finding:
     """Report a policy gradient that makes the actions with the largest weights the least likely."""
     return Finding(
         where=get_location(policy.line),
-        message=f"The loss makes actions less likely the larger their weight is: for all {policy.actions} drawn "
+        message=f"The loss makes actions with larger weights less likely: for all {policy.actions} drawn "
         "actions, a step against the gradient lowers the log-probability if the weight is positive, and raises it if "
         "the weight is negative.",
         cause="The optimizer minimizes the product of log-probability and weight. If the weights are rewards, returns "

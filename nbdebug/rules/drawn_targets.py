@@ -7,7 +7,7 @@ from nbdebug.loop_monitor.separate_draws import SeparateDraws
 from nbdebug.measurements.redrawn_targets import RedrawnTargets
 from nbdebug.source.location import get_location, get_related_lines
 
-_CAUSE = "The target is drawn for itself. The noise that was added to the input is another draw."
+_CAUSE = "The target is a separate draw. It is not the noise that was added to the input."
 _FIX = "noise = torch.randn_like(x)   # draw once\nnoisy, target = mix(x, noise, t), noise"
 
 

@@ -129,13 +129,13 @@ def event_order_finding(order: EventOrder, line: SourceLine | None) -> Finding:
     edits = _reverse_order(order, line)
     return Finding(
         where=get_location(line),
-        message=f"The loss compares events with the samples whose time is smaller. In each of {order.trials} trials "
-        f"with the {order.samples} times of the first batch in random order, only two neighbors in time have an event "
-        f"(indicator {order.event}). The loss depends on the scores of all samples with smaller times, and on no score "
-        "of a sample with a larger time.",
-        cause="The order of the times is reversed, if each is the time until an event or until the end of the "
-        "observation. At the time of an event, the samples at risk are those whose time is at least as large. Of a "
-        "sample that left before, it is unknown which of both lasts longer.",
+        message=f"The loss compares events with the samples whose time is smaller. Each of {order.trials} trials "
+        f"permutes the {order.samples} times of the first batch, and gives an event (indicator {order.event}) to two "
+        "neighbors in time only. The gradient then reaches the scores of all samples with smaller times, and none with "
+        "larger times.",
+        cause="If the times are times to an event or to censoring, the loss reverses their order. The samples at risk "
+        "at an event are those with an equal or larger time. If a sample was censored earlier, it is unknown which of "
+        "the two lasts longer.",
         fix=f"Write `{describe_edits(edits)}`." if edits else _RISK_SET,
         edits=edits,
         evidence={"indicator of an event": order.event, "trials": order.trials, "samples": order.samples},

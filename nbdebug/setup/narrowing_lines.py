@@ -24,7 +24,7 @@ def narrowing_line(setup: Setup, size: int, share: float) -> SourceLine | None:
 
     ``size`` is their number; the spread is their standard deviation, and small below a ``share`` of their root mean
     square. If an object that the dataset holds computes it from numbers of its own, that is the line which creates the
-    object. None if such values are stored with the data, or the sample has more spread than its features.
+    object. None if such values are stored with the data, or if no line narrows them.
     """
     line = narrow_value_line(setup, 0, size, share)
     dataset = getattr(setup.train_loader, "dataset", None)

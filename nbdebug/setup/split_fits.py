@@ -26,7 +26,7 @@ _Fits = dict[tuple[object, ...], Expression]  # by the expression and what its f
 
 
 def own_fit_line(setup: Setup) -> SourceLine | None:
-    """Return the only line that fits an encoder or numbers items by the data of the validation split alone, if any.
+    """Return the only line that fits an encoder or numbers items on the validation split alone; None without one.
 
     That is a call of ``fit_transform`` and the like, the creation of an object of the user's that numbers its
     arguments, or a dictionary that numbers items. It must be made once for each split: only the validation data depend

@@ -38,7 +38,7 @@ def splitting_line(setup: Setup) -> SourceLine | None:
 
 
 def locate_ungrouped_split(line: SourceLine | None, sample: int) -> tuple[Location, tuple[RelatedLine, ...]]:
-    """Return where related samples are divided: the line that creates a splitter which ignores groups, else a line.
+    """Return where related samples are divided: the line that creates a splitter without groups, or the line.
 
     With a splitter, the line that divides is a related one. ``sample`` is the index of the sample in the location.
     """

@@ -13,17 +13,18 @@ from typing import Any
 def observe_calls(observe: Callable[[FrameType, str, Any], None]) -> Iterator[None]:
     """Pass each event of ``sys.setprofile`` within the block to a function.
 
-    A profiler that was active before is paused within the block and goes on after it.
+    A profile function, or cProfile before Python 3.12, is paused within the block and goes on after it.
     """
     profiler: Any = sys.getprofile()
     sys.setprofile(observe)
     try:
         yield
     finally:
-        if profiler is None or callable(profiler):
-            sys.setprofile(profiler)
+        is_in_c = hasattr(profiler, "enable") and not callable(profiler)  # as in cProfile
+        if is_in_c:
+            profiler.enable()
         else:
-            profiler.enable()  # cProfile: an object in C, which sys.setprofile would call
+            sys.setprofile(profiler if callable(profiler) else None)
 
 
 @contextmanager

@@ -60,11 +60,12 @@ def suspect_labels(
     classes both conditions are the same, so the first bound is 0.6 for them, and the contradicted samples must be half
     of all errors of the predictions: a learner that is too weak for the task makes many errors without confidence. It
     requires ten samples and ``share`` = 2% of all, and predictions that avoid a third of the errors, balanced over the
-    classes, of a constant prediction. Random trees must contradict the labels too: they predict the other class for at
-    least 0.8 of the share that they predict right of the agreeing samples. This was 0.92 or more for labels replaced in
-    six data sets, and at most 0.68 for waves of random phases, of which the regression cannot tell some classes apart.
-    A finding on validation labels is withdrawn if the network of a watched run, which has not seen them, predicts more
-    of the validation labels than it could if the contradicted ones were wrong. On 16 data sets, of scikit-learn and
+    classes, of a constant prediction. Random trees must contradict the labels too: their
+    agreement with the regression on contradicted samples is at least 0.8 times their accuracy on the agreeing samples
+    of that class. The ratio was at least 0.92 for labels replaced in six data sets. It was at most 0.68 for waves of
+    random phases, whose classes the regression partly confuses. A finding on validation labels is withdrawn if the
+    network of a watched run predicts too many of them for that share of the labels to be wrong. This assumes that it
+    has not seen these samples, and that the errors are independent. On 16 data sets, of scikit-learn and
     synthetic, it reports none as they are. It reports 6 of 16 after a tenth of the labels was replaced at random, 7
     after 15% or 30% of all labels were set to the first class, and 6 after a fifth of the second class was labeled as
     the first: those whose classes can be predicted well.

@@ -59,8 +59,8 @@ def targets_not_shifted(
     ## How it is measured
     The targets are compared with the inputs at every shift. Then one target is changed, and the gradient of the loss
     shows which output it is compared with. Whether the model uses later tokens is measured by changing later inputs.
-    A finding before training is withdrawn if the watched loop never passes the tokens as the loader yields them. After
-    a watched run, the arguments of the model and the target of the loss in its first step are compared in the same way.
+    A finding before training is withdrawn if the watched loop never passes the tokens as the loader yields them. If
+    the loop passes other arguments, those of its first recorded step are compared with the target of its loss.
 
     ## How to fix
     Shift once: in the data, ``x, y = tokens[:, :-1], tokens[:, 1:]``, or in the loss, not in both. Models that accept

@@ -24,6 +24,7 @@ from nbdebug.setup.narrowing_lines import narrowing_line
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import get_location, get_related_lines
 
+_RESCALE_FIX = "Subtract the mean and divide by the standard deviation that the training values have before this line."
 _STANDARDIZE_FIX = (
     "mean, std = x_train.mean(0), x_train.std(0) + 1e-8\nx = (x - mean) / std   # same statistics for both splits"
 )
@@ -284,12 +285,11 @@ def _small_spread_finding(setup: Setup, entrance: FirstLayerCall, rms: Tensor, s
     values, largest = entrance.features, _largest_spread(entrance)
     line = narrowing_line(setup, entrance.data.numel() // max(len(entrance.data), 1), spread)
     means = values.mean(1)
-    around = (
-        f"the means of the features range from {float(means.min()):.3g} to {float(means.max()):.3g}"
-        if len(means) > 1
-        else f"its mean is {float(means[0]):.3g}"
-    )
+    low, high = (f"{float(mean):.3g}" for mean in (means.min(), means.max()))
+    around = f"the means of the features range from {low} to {high}" if low != high else f"the mean is {low}"
     amount, cause = "almost no", "The values were not centered, or they were divided twice before they were centered."
+    if line:
+        cause = "The numbers by which this line scales the values do not fit their range."
     if _has_standardized_rows(entrance):
         amount = "little"
         cause = "Each row was standardized, not each column: every row has the mean 0 and the standard deviation 1."
@@ -300,9 +300,9 @@ def _small_spread_finding(setup: Setup, entrance: FirstLayerCall, rms: Tensor, s
         f"deviation of a feature is at most {largest:.3g}, and {around}; weights are initialized for a standard "
         "deviation of about 1 and a mean of 0.",
         where=get_location(line, entrance.module) if line else entrance.where,
-        related=get_related_lines((entrance.line if line else None, "the values reach the first weights here")),
+        related=get_related_lines((entrance.line if line else None, "the inputs reach the first layer here")),
         cause=cause,
-        fix=_STANDARDIZE_FIX,
+        fix=_RESCALE_FIX if line else _STANDARDIZE_FIX,
         setup_fix="normalize inputs",
         evidence={"std": _rounded_values(values.std(1)), "mean": _rounded_values(means)},
         explains=_CONSEQUENCES,

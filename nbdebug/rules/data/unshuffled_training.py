@@ -41,8 +41,8 @@ def unshuffled_training(
 
     ## What it does
     Takes the first batches in the order of the loader and counts the pairs of samples in one batch that have the same
-    label, compared with pairs drawn from all samples of an epoch that can be read. Labels that the loss ignores, and
-    negative labels of unlabeled samples, are not counted. Counts the neighbors whose real-valued target rises.
+    label, compared with pairs from all readable samples of an epoch. Ignored labels are excluded, and so are negative
+    ones unless the classes are -1 and 1. For real-valued targets, counts the neighbors whose target rises.
 
     ## Why it matters
     Each step moves the model towards the current class and undoes what it learned about the others, and the batch

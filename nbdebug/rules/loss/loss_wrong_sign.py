@@ -133,10 +133,10 @@ def loss_wrong_sign(
     of half of the triplets. It is an error if it finds the pushed part closer in the other half, by five standard
     errors, and no metric finds the pulled part closer, neither than the pushed part nor than that of another triplet.
 
-    If the targets hold a positive number and an indicator, and the output is one score for each sample: the times of
-    the first batch are permuted, and only two neighbors in time get an event. A partial likelihood, and each loss of
-    pairs that can be compared, then reads the scores of the later samples only. It is reported if, in six trials, the
-    loss depends on the scores of all earlier samples and of no later one.
+    For one score per sample and targets with a nonnegative time and an event indicator, the times of the first batch
+    are permuted, and two neighbors in time get the only events. A partial likelihood, or a loss of comparable pairs,
+    then reads no scores of earlier samples. A loss is reported if it reads the scores of all earlier samples and of no
+    later one in all six trials.
 
     If several layers return a number that the loss adds up, such as a log-determinant, and only that of the last layer
     reaches the loss although the other outputs of all of them do, this is named as the cause of a loss without a bound.
@@ -145,8 +145,8 @@ def loss_wrong_sign(
     Negate the loss, or remove ``maximize=True`` from the optimizer.
 
     ## When to ignore
-    In a part that is trained to be fooled, such as the generator of an adversarial pair. For survival times, if samples
-    without an event had it before their time (left censoring).
+    In a part that is trained to be fooled, such as the generator of an adversarial pair. For
+    left-censored survival times, where the event came before the recorded time.
 
     ## References
     Documentation of torch.optim.SGD, argument ``maximize``. Cox 1972, Regression models and life-tables.

@@ -42,9 +42,9 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
     ## How it is measured
     On the shapes before and after each call of one pass: the same lengths in another order, or the channels of an image
     in place of rows and columns. The output of a convolution, with ``anchors * values`` channels, is also reported if
-    it becomes rows of so many values, and the target has a class or values for each row. Splitting and merging
-    neighboring axes is not reported, since that keeps their order, nor are the shifts of rows with which attention
-    aligns the scores of relative positions or of a sliding window.
+    a reshape turns it into rows of ``values`` numbers, and the target has a class or values for each row. Splitting and
+    merging neighboring axes is not reported, since that keeps their order. Nor are the shifts of rows with which
+    attention aligns the scores of relative positions or of a sliding window.
     A line that several modules run is reported for the first of them.
     If the batch axis is involved, lengths may agree by coincidence; such a call is reported only if changing one sample
     changes the outputs of others, or if the call is in the loss.
@@ -80,7 +80,7 @@ def _describe_rows(reshape: ScrambledReshape) -> str:
     """Say what a row of the reshaped tensor holds, and which axis of the same length it does not hold."""
     before, length = reshape.shape_before, reshape.shape_after[-1]
     if reshape.needs_channels_last:
-        return f": a row then has {length} values of neighboring positions, and not {length} channels of one position"
+        return f": each row then holds {length} values of neighboring positions instead of {length} channels of one position"
     wanted = before.index(length) if length in before[:-1] and length != before[-1] else None
     if wanted is None or not 1 < length <= prod(before):
         return f", so that the axes with lengths {reshape.axes_before} become {reshape.axes_after}"

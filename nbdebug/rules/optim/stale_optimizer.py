@@ -171,8 +171,8 @@ def _replaced_finding(
     line = assign_line or registration_line
     line = line or find_unique_line(matches_replacement(module.rpartition(".")[2]), user_written_objects(setup))
     return Finding(
-        message=f"{len(names)} parameters ({', '.join(names[:4])}) came into the model while your loop ran and have a "
-        "gradient, but no optimizer holds them, so no step updates them.",
+        message=f"{len(names)} parameters ({', '.join(names[:4])}{', …' * (len(names) > 4)}) came into the model while "
+        "your loop ran and have a gradient, but no optimizer holds them, so no step updates them.",
         where=get_location(line, module, names[0]),
         related=get_related_lines((only_optimizer_line(setup) if line else None, "the optimizer is created here")),
         cause=_ASSIGNED

@@ -136,9 +136,9 @@ def _cause(loop: LoopSummary, is_outside: bool, is_rare: bool) -> str:
     if is_rare:
         return "zero_grad() runs only for some of the batches, but step() for each."
     if "zero_grad" in loop.stacks and not loop.has_one_optimizer:
-        return "The loop calls zero_grad() for another optimizer only."
+        return "The loop calls zero_grad(), but not between the steps of this optimizer."
     if "zero_grad" in loop.stacks:
-        return "zero_grad() runs for few of the batches, or for other parameters."
+        return "zero_grad() runs for few batches only, or for other parameters."
     return "Nothing in the loop calls zero_grad() between one step and the next."
 
 

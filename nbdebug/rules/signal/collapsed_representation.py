@@ -29,6 +29,8 @@ from nbdebug.source.unused_results import keep_result
 _MIN_STEPS = 100
 _ROUNDING = 1e-6  # relative spread of an output that is constant
 _DETACH = ".detach()"
+_ALIKE = "The {} samples of a batch have almost the same embeddings after the run"
+_MOVED_TOGETHER = "The embeddings of the {} samples of a batch have moved together in the run"
 _STOP_GRADIENT = (
     "Predict the embedding of one view from that of the other by a small network, and detach() the embedding that it "
     "predicts. Or add negatives to the loss, as InfoNCE does."
@@ -74,8 +76,8 @@ def collapsed_representation(
     ``agreeing`` = 20%, if they differed by twice as much at an earlier layer. Of 12 small encoders trained without
     negatives and without a stop-gradient, eight ended at 2% to 16% and four kept more than 37%; those with a
     stop-gradient and batch normalization ended at 54% or more. Contrastive and variance terms are excluded by the
-    second test. If the gradient reaches both of the embeddings that the loss compares, a constant is a solution that
-    training approaches; then ``both_trained`` = 40% is the limit for these embeddings after at least a hundred steps.
+    second test. If the loss trains both of the embeddings that it compares, the limit is ``both_trained`` = 40% after
+    at least a hundred steps. The spread must then be at most half of that at an earlier layer.
 
     After a run of at least a hundred steps, the latent variables of a model that adds scaled normal noise to means of
     its own are inactive if at most ``active`` = 1% of the variance of each is due to the input.
@@ -104,7 +106,7 @@ def collapsed_representation(
         if limit > agreeing and collapsed_views.compared_spread is not None:
             collapsed_views = replace(collapsed_views, spread=collapsed_views.compared_spread)
         if collapsed_views.spread <= limit and collapsed_views.earlier_spread > 2 * agreeing:
-            yield _agreement_finding(sample_spread.batch_size, collapsed_views, limit)
+            yield _agreement_finding(sample_spread.batch_size, collapsed_views, limit, is_partial=limit > agreeing)
         return
     if not all(_is_collapsed(layer_spreads, alike, different) for layer_spreads in sample_spread.passes):
         return
@@ -156,19 +158,19 @@ def _choosing_line(views: CollapsedViews, edits: Sequence[Edit]) -> SourceLine |
     return line if any(call_name(branch) == "detach" for branch in branches) else None
 
 
-def _agreement_finding(size: int, views: CollapsedViews, limit: float) -> Finding:
+def _agreement_finding(size: int, views: CollapsedViews, limit: float, *, is_partial: bool) -> Finding:
     edits = () if views.target is None else wrap_argument(views.line, views.function, views.target, "{}" + _DETACH)
     edits, line = (
         keep_result(views.discarding_line) or edits,
         views.discarding_line or views.gathering_line or _choosing_line(views, edits) or views.line,
     )
     return Finding(
-        message=f"The {size} samples of a batch have almost the same embeddings after the run: their distance from the "
+        message=f"{(_MOVED_TOGETHER if is_partial else _ALIKE).format(size)}: their distance from the "
         f"mean sample, relative to its size, is {views.spread:.2g} (limit {limit:.2g}), and {views.earlier_spread:.2g} "
         f"in an earlier layer. The loss is {views.loss:.3g}, and {views.constant_loss:.3g} if all outputs are equal.",
         where=line.where(views.where.module) if line else views.where,
         cause="The loss only asks the views of a sample to agree, and both sides are trained towards each other, so "
-        "one point for all samples is a perfect solution.",
+        "equal outputs for all samples are nearly the best solution.",
         fix=describe_edits(edits) or _STOP_GRADIENT,
         edits=edits,
         evidence={

@@ -40,8 +40,8 @@ _FIX_OF_ACTIVATION = (
     "x = x + layer(norm(x))."
 )
 _CAUSE_OF_SHRINKING = (
-    "Weight decay shrinks the weights of layers whose gradient is smaller than the decay, so the gradient becomes even "
-    "smaller."
+    "Weight decay outweighs the small gradients of these layers and shrinks their weights. Smaller weights shrink the "
+    "gradient further."
 )
 _CONSEQUENCES = ("G409", "O502", "T601", "T606", "T607", "T608", "T610", "T614", "G415")
 _SATURATING = (nn.Sigmoid, nn.Tanh, nn.Softsign, nn.Softmax)

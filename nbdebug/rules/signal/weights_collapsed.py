@@ -33,8 +33,8 @@ def weights_collapsed(record: Record, setup: Setup | NotChecked, *, share: float
     ## How it is measured
     Reported if the norm of a weight ends at less than ``share`` = 1% of its maximum, and so does the median of its
     last snapshots. Biases, normalization weights and embeddings are excluded. It is a consequence of a vanishing
-    gradient (G403) if, before the weights shrank, their gradient relative to the weight was below the weight decay and
-    15 times smaller than that of another layer, which was above it (medians).
+    gradient (G403) if, before the weights shrank, the median ratio of gradient to weight was below the weight decay.
+    The ratio of another layer must be above it and 16 times as large.
 
     ## How to fix
     Use less weight decay (1e-2 for AdamW, 1e-4 for SGD are usual), or a smaller penalty in the loss.

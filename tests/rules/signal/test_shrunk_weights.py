@@ -73,7 +73,7 @@ def test_vanishing_gradient_explains_weights_that_shrank(name: str) -> None:
     findings = explanations(*TOO_DEEP[name])
     assert {"G411", "G410"} <= set(findings["G403"].explains)
     assert "G403" not in findings["G411"].explains
-    assert findings["G403"].cause.endswith("so the gradient becomes even smaller.")
+    assert findings["G403"].cause.endswith("Smaller weights shrink the gradient further.")
 
 
 TOO_STRONG: dict[str, tuple[Callable[[], nn.Module], float]] = {
