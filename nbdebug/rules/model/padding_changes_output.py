@@ -25,7 +25,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.setup import Setup
 from nbdebug.source.edits import describe_edits
 
-_INVERSION_CONSEQUENCES = (
+_OF_HIDDEN_CONTENT = (
     *("T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709", "M306", "M307", "G401", "G402", "G415"),
 )
 _MAX_EXCLUDING_FILL = -100.0  # exp(-100) is 4e-44; scores of a trained attention are of order 10
@@ -182,7 +182,7 @@ def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
             "padded": influence.padded,
             "influential_padded": influence.influential_padded,
         },
-        explains=_INVERSION_CONSEQUENCES,
+        explains=_OF_HIDDEN_CONTENT,
         severity="error",
     )
 
@@ -197,7 +197,7 @@ def _inverted_attention_finding(attention: PaddingAttention) -> Finding:
         fix=describe_edits(edits) or _INVERSION,
         edits=edits,
         evidence={"rows": attention.rows, "real_weight": attention.real_weight},
-        explains=_INVERSION_CONSEQUENCES,
+        explains=_OF_HIDDEN_CONTENT,
         severity="error",
     )
 
@@ -241,7 +241,7 @@ def _inner_padding_finding(padding: TrailingPadding) -> Finding:
         cause="The model pads each sample to the longest one of its batch, and reads a step after the sample's end.",
         fix="last = states[torch.arange(len(lengths)), lengths - 1]   # states: (samples, steps, features)",
         evidence={"rows": padding.rows, "moved": padding.changed_rows, "columns": padding.trimmed_columns},
-        explains=("E703", "E709", "M306"),
+        explains=_OF_HIDDEN_CONTENT,
         severity="warning",
     )
 

@@ -80,7 +80,7 @@ def _describe_rows(reshape: ScrambledReshape) -> str:
     """Say what a row of the reshaped tensor holds, and which axis of the same length it does not hold."""
     before, length = reshape.shape_before, reshape.shape_after[-1]
     if reshape.needs_channels_last:
-        return f": each row then holds {length} values of neighboring positions instead of {length} channels of one position"
+        return f": each row then holds {length} values of neighboring positions, not {length} channels of one position"
     wanted = before.index(length) if length in before[:-1] and length != before[-1] else None
     if wanted is None or not 1 < length <= prod(before):
         return f", so that the axes with lengths {reshape.axes_before} become {reshape.axes_after}"
