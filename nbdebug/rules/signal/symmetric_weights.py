@@ -63,7 +63,8 @@ def symmetric_weights(
     targets or dropout, get other gradients at the first step.
 
     Several matrices of one module that are zero and have a gradient of exactly zero in each step are the factors of a
-    product, as in an adapter of low rank: one of them must start at random, and the other one may stay zero.
+    product, and so are those of two layers in one module, as in an adapter of low rank. One of them must start at
+    random, and the other may stay zero.
 
     ## How to fix
     Initialize the weights randomly; only biases and last layers may start at zero.
@@ -78,7 +79,7 @@ def symmetric_weights(
         (name for name, module in reversed(list(setup.eager_model.named_modules())) if _has_weight_matrix(module)), None
     )
     factors = _find_zero_factors(setup.eager_model, early_steps)
-    zero_names = {name for names in factors for name in names}
+    zero_names = {early.entry.name for group in factors for early in group}
     if factors:
         yield _zero_factors_finding(setup, factors)
     others = [early for early in early_steps if early.entry.name not in zero_names]
@@ -87,34 +88,40 @@ def symmetric_weights(
         yield _branches_finding(setup.eager_model, branches)
 
 
-def _find_zero_factors(model: nn.Module, early_steps: list[EarlyGradient]) -> list[list[str]]:
+def _find_zero_factors(model: nn.Module, early_steps: list[EarlyGradient]) -> list[list[EarlyGradient]]:
     """Return the matrices of each module of the user that are zero and get no gradient, if it has several.
 
-    They are the factors of a product. Those of a layer of torch may lie behind another layer of zeros.
+    They are the factors of a product. Of layers of torch, only two can be told from layers behind others of zeros.
     """
-    names: dict[str, list[str]] = {}
+    own, of_layers = dict[str, list[EarlyGradient]](), dict[str, list[EarlyGradient]]()
     for early in early_steps:
-        parameter = early.entry.parameter
-        is_own = _is_users(model.get_submodule(early.entry.module))
-        if is_own and early.max_gradient == 0 and parameter.dim() > 1 and not bool(parameter.any()):
-            names.setdefault(early.entry.module, []).append(early.entry.name)
-    return [own for own in names.values() if len(own) > 1]
+        parameter, module = early.entry.parameter, early.entry.module
+        if early.max_gradient or parameter.dim() < 2 or bool(parameter.any()):
+            continue
+        if _is_users(model.get_submodule(module)):
+            own.setdefault(module, []).append(early)
+        elif _is_users(model.get_submodule(parent := module.rpartition(".")[0])):
+            of_layers.setdefault(parent, []).append(early)
+    return [*(group for group in own.values() if len(group) > 1), *(g for g in of_layers.values() if len(g) == 2)]
 
 
-def _zero_factors_finding(setup: Setup, factors: list[list[str]]) -> Finding:
+def _zero_factors_finding(setup: Setup, factors: list[list[EarlyGradient]]) -> Finding:
     """Report products of matrices that are all zero, at the first of them."""
-    first = factors[0][0]
-    module, _, name = first.rpartition(".")
-    listed = [" and ".join(names) for names in factors]
+    entries = [[early.entry for early in group] for group in factors]
+    first = entries[0][0]
+    lines = [initialization_line(setup, entry.module, entry.name.rpartition(".")[2]) for entry in entries[0]]
+    line = lines[0]
+    listed = [" and ".join(entry.name for entry in group) for group in entries]
     others = f" The same holds for {join_names(listed[1:], 4)}." if listed[1:] else ""
-    fixes = [f"torch.nn.init.kaiming_uniform_(model.get_parameter({names[0]!r}))" for names in factors]
+    fixes = [f"torch.nn.init.kaiming_uniform_(model.get_parameter({group[0].name!r}))" for group in entries]
     return Finding(
         message=f"{listed[0]} start at 0, and the gradient of each is exactly 0 in the first {EARLY_STEPS} steps."
         f"{others}",
-        where=get_location(initialization_line(setup, module, name), module or None, first),
+        where=get_location(line, first.module or None, first.name),
         cause="They are factors of one product, and the product of two zeros has no gradient for either.",
         fix="\n".join(fixes) + "   # and leave the other factor at 0",
-        evidence={"parameters": [name for names in factors for name in names], "steps": EARLY_STEPS},
+        edits=draw_initialization(setup, line, _deviation(factors[0][0])) if line not in lines[1:] else (),
+        evidence={"parameters": [entry.name for group in entries for entry in group], "steps": EARLY_STEPS},
         explains=_CONSEQUENCES,
     )
 

@@ -155,12 +155,31 @@ class ThinProduct(nn.Module):
         return self.base(x) + x @ self.down.T @ self.up.T
 
 
-def adapted(*zeros: str) -> Setup:
-    return setup_of(nn.Sequential(ThinProduct(4, 8, zeros), nn.ReLU(), ThinProduct(8, 3, zeros)))
+class ThinLayers(nn.Module):
+    """The same sum, with the thin matrices in layers of their own."""
+
+    def __init__(self, inputs: int, outputs: int, zeros: tuple[str, ...]) -> None:
+        super().__init__()
+        self.base = nn.Linear(inputs, outputs)
+        self.down, self.up = nn.Linear(inputs, 2, bias=False), nn.Linear(2, outputs, bias=False)
+        if "down" in zeros:
+            nn.init.zeros_(self.down.weight)
+        if "up" in zeros:
+            nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base(x) + self.up(self.down(x))
+
+
+PRODUCTS = (ThinProduct, ThinLayers)
+
+
+def adapted(kind: type[ThinProduct] | type[ThinLayers], *zeros: str) -> Setup:
+    return setup_of(nn.Sequential(kind(4, 8, zeros), nn.ReLU(), kind(8, 3, zeros)))
 
 
 def test_symmetric_weights_of_products_of_two_zeros_are_one_finding_that_starts_one_factor() -> None:
-    (finding,) = rule_findings(adapted("down", "up"), "G407")
+    (finding,) = rule_findings(adapted(ThinProduct, "down", "up"), "G407")
     assert finding.evidence["parameters"] == ["0.down", "0.up", "2.down", "2.up"]
     assert "'0.down'" in finding.fix
     assert "'2.down'" in finding.fix
@@ -168,9 +187,19 @@ def test_symmetric_weights_of_products_of_two_zeros_are_one_finding_that_starts_
     assert "the rule no longer reports it" in finding.trial
 
 
+def test_symmetric_weights_of_products_of_two_layers_change_the_line_of_the_first() -> None:
+    (finding,) = rule_findings(adapted(ThinLayers, "down", "up"), "G407")
+    assert finding.evidence["parameters"] == ["0.down.weight", "0.up.weight", "2.down.weight", "2.up.weight"]
+    assert "self.down.weight" in (getattr(finding.where, "source", None) or "")
+    assert len(finding.edits) == 1
+
+
+@pytest.mark.parametrize("kind", PRODUCTS)
 @pytest.mark.parametrize("zeros", ["down", "up"])
-def test_symmetric_weights_of_a_product_with_one_factor_of_zero_are_quiet(zeros: str) -> None:
-    assert rule_findings(adapted(zeros), "G407") == []
+def test_symmetric_weights_of_a_product_with_one_factor_of_zero_are_quiet(
+    kind: type[ThinProduct] | type[ThinLayers], zeros: str
+) -> None:
+    assert rule_findings(adapted(kind, zeros), "G407") == []
 
 
 class ZeroBranches(nn.Module):
