@@ -1,10 +1,11 @@
-"""Statements of the user's loop that are removed, moved or put into a block."""
+"""Statements of the user's code that are removed, moved, put into a block or taken out of one."""
 
 from __future__ import annotations
 
 import ast
 import linecache
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from nbdebug.finding import Edit
 from nbdebug.source.assignments import covering_statement
@@ -162,6 +163,55 @@ def _put_in_block(file: str, statement: ast.stmt, header: str) -> tuple[Edit, ..
     margin = first[: len(first) - len(first.lstrip())]
     head = Edit(file, statement.lineno, 0, statement.lineno, 0, f"{margin}{header}\n{_INDENTATION}")
     return head, *indented[1:]
+
+
+def enclosing_context(line: SourceLine | None, names: Collection[str]) -> SourceLine | None:
+    """Return the line of the innermost ``with`` or decorator around a line that calls one of some names."""
+    tree = syntax_tree(line.file) if line else None
+    if line is None or tree is None:
+        return None
+    numbers = [context.lineno for node, context in _contexts(tree, names) if covers_line(node, line.number)]
+    return replace(line, number=max(numbers)) if numbers else None
+
+
+def remove_context(line: SourceLine | None, names: Collection[str]) -> tuple[Edit, ...]:
+    """Return the removal of a ``with`` statement or a decorator on a line that only calls one of some names.
+
+    The statements in the block of ``with`` stay. Return () where a text of several lines has its indentation as a part
+    of it.
+    """
+    tree = syntax_tree(line.file) if line else None
+    if line is None or tree is None:
+        return ()
+    for node, context in _contexts(tree, names):
+        if context.lineno == line.number and isinstance(node, ast.With):
+            return _take_out_of_block(line.file, node)
+        if context.lineno == line.number:
+            return (Edit(line.file, line.number, 0, line.number + 1, 0, ""),)
+    return ()
+
+
+def _contexts(tree: ast.AST, names: Collection[str]) -> Iterator[tuple[ast.stmt, ast.expr]]:
+    """Yield each block and function with the only call of its ``with``, or a decorator, of one of some names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.With) and len(node.items) == 1 and node.items[0].optional_vars is None:
+            yield from ((node, item.context_expr) for item in node.items if call_name(item.context_expr) in names)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for decorator in node.decorator_list:
+                if call_name(decorator) in names or getattr(decorator, "attr", "") in names:
+                    yield node, decorator
+
+
+def _take_out_of_block(file: str, block: ast.With) -> tuple[Edit, ...]:
+    """Return the edits that remove the header of a block and move its lines to the left."""
+    first, columns = block.body[0].lineno, block.body[0].col_offset - block.col_offset
+    if first == block.lineno or any(_is_long_text(node) for node in ast.walk(block)):
+        return ()
+    numbers = range(first + 1, (block.end_lineno or first) + 1)
+    moved = [
+        Edit(file, number, 0, number, columns, "") for number in numbers if linecache.getline(file, number).strip()
+    ]
+    return Edit(file, block.lineno, 0, first, columns, ""), *moved
 
 
 def _is_long_text(node: ast.AST) -> bool:

@@ -121,6 +121,23 @@ CASES: dict[str, tuple[str, str]] = {
             "opt.step()\n", "for each in [opt]:\n                each.step()\n"
         ),
     ),
+    "block without gradients": (
+        "M301",
+        PROGRAM.replace(
+            "        h = torch.relu(self.hidden(x))\n",
+            "        with torch.no_grad():\n            h = self.hidden(x)\n\n            h = torch.relu(h)\n",
+        ),
+    ),
+    "function without gradients": (
+        "M301",
+        PROGRAM.replace(
+            "    def forward",
+            "    @torch.inference_mode()\n    def features(self, x):\n        return torch.relu(self.hidden(x))\n\n"
+            "    def forward",
+        )
+        .replace("h = torch.relu(self.hidden(x))\n        return self", "return self")
+        .replace("head(h)", "head(self.features(x).clone())"),
+    ),
     "graphs in a total": (
         "P804",
         PROGRAM.replace("opt.step()\n", "opt.step()\n            total = total + loss\n"),

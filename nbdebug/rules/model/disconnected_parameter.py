@@ -34,7 +34,7 @@ from nbdebug.measurements.unread_arguments import unread_argument_of_parameters
 from nbdebug.rule_engine.expression_edits import bind_loop_variables
 from nbdebug.rule_engine.loop_assumptions import ASPECT_OTHER_OUTPUT
 from nbdebug.rule_engine.rule_registry import rule
-from nbdebug.rule_engine.statement_edits import collect_in_loop
+from nbdebug.rule_engine.statement_edits import collect_in_loop, enclosing_context, remove_context
 from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import is_from_torch
@@ -44,6 +44,7 @@ from nbdebug.source.search import call_name
 from nbdebug.source.unused_results import find_discarded_call, find_unused_result, keep_result, store_result
 
 _DISCRETE_DRAWS = ("multinomial", "bernoulli", "binomial", "poisson")  # which have no rsample()
+_WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
 _OF_OTHER_PARAMETERS = (
     *("O504", "O506:no step", "G409", "G414", "G416", "M315", "R904", "T601", "T606", "T607", "T608", "E709"),
     *("O502", "T610", "T614"),
@@ -181,16 +182,17 @@ def _detached_findings(
     cuts: dict[tuple[SourceLine | None, str], tuple[DetachPoint, list[ParameterEntry]]] = {}
     for cut in reversed(first_pass.trace.detach_points):
         if detached := [remaining.pop(id(leaf)) for leaf in cut.leaves() if id(leaf) in remaining]:
-            cuts.setdefault((cut.line, cut.cause), (cut, []))[1].extend(detached)
+            cuts.setdefault((_cutting_line(cut), cut.cause), (cut, []))[1].extend(detached)
     for cut, entries in cuts.values():
         ordered = sorted(entries, key=parameters.index)
-        yield _finding(
+        finding = _finding(
             ordered,
             f"{cut.call} {'detach' if cut.call.startswith(INDICES_OF) else 'detaches'} their output",
-            cut.line,
+            _cutting_line(cut),
             *_detachment_advice(cut),
             path=largest_part(ordered[0], ordered, parameters),
         )
+        yield replace(finding, edits=_enabling_edits(cut))
 
 
 def _model_copy_finding(loop: LoopSummary) -> Finding:
@@ -217,10 +219,11 @@ def _cut_finding(loop: LoopSummary, cut: DetachPoint) -> Finding:
         message=f"None of the {loop.backward_passes} backward passes of your loop reached the model: {operation} "
         f"cuts the graph between the model and the loss. The passes end in {count} parameters that do not belong to "
         "the model.",
-        where=get_location(cut.line),
+        where=get_location(_cutting_line(cut)),
         related=get_related_lines((loop.lines.get("backward"), "backward() does not pass the cut")),
         cause=cause,
         fix=fix,
+        edits=_enabling_edits(cut),
         evidence={"backward passes": loop.backward_passes, "cut by": operation, "other parameters": count},
         explains=_OF_OTHER_PARAMETERS,
     )
@@ -277,6 +280,16 @@ def _detachment_advice(cut: DetachPoint) -> tuple[str, str]:
         f"No gradient flows back through {cut.call}.",
         statement_without_calls(cut.line, (cut.cause,)) or f"# remove {cut.cause} from this line",
     )
+
+
+def _enabling_edits(cut: DetachPoint) -> tuple[Edit, ...]:
+    """Return the removal of the block or the decorator that turns gradients off."""
+    return remove_context(_cutting_line(cut), _WITHOUT_GRADIENTS)
+
+
+def _cutting_line(cut: DetachPoint) -> SourceLine | None:
+    """Return the line of the cut; that of the block or the decorator around it if that turns gradients off."""
+    return (enclosing_context(cut.line, _WITHOUT_GRADIENTS) if cut.cause == "no_grad" else None) or cut.line
 
 
 def _lost_term_finding(entries: list[ParameterEntry], lost: LostTerms, path: str) -> Finding:
