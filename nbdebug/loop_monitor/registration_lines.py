@@ -12,7 +12,6 @@ from torch.nn.modules.module import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from torch.utils.weak import WeakIdKeyDictionary
 
 from nbdebug.source.location import SourceLine, get_calling_line
 
@@ -24,11 +23,11 @@ class RegistrationLines:
     """The latest line that stored each new parameter in a module, or a module that holds it in another module.
 
     A parameter of a new layer is stored first where the layer is created, and then where the layer comes into the
-    model. Parameters are held weakly.
+    model. Parameters are known by their id, without a reference: a later parameter with the same id is stored again.
     """
 
     def __init__(self) -> None:
-        self.lines = WeakIdKeyDictionary()
+        self.lines: dict[int, SourceLine] = {}
 
     def hooks(self, wrap_callback: _CallbackWrapper) -> AbstractContextManager[None]:
         """Return the hook on what modules store; ``wrap_callback`` wraps its callback."""
@@ -38,12 +37,14 @@ class RegistrationLines:
         """Record the line that stores a parameter or a module."""
         parameters = [*stored.parameters()] if isinstance(stored, nn.Module) else [stored]
         line = get_calling_line(sys._getframe(1)) if parameters else None
-        if line is not None and len(self.lines) < _MAX_PARAMETERS:
-            self.lines.update({parameter: line for parameter in parameters if isinstance(parameter, Tensor)})
+        if line is not None:
+            self.lines.update(dict.fromkeys(map(id, parameters), line))
+        while len(self.lines) > _MAX_PARAMETERS:
+            self.lines.pop(next(iter(self.lines)))
 
     def find_line(self, parameters: Iterable[Tensor]) -> SourceLine | None:
         """Return the line that stored the first of some parameters whose line is known."""
-        return next((self.lines[parameter] for parameter in parameters if parameter in self.lines), None)
+        return next((self.lines[id(parameter)] for parameter in parameters if id(parameter) in self.lines), None)
 
 
 @contextmanager

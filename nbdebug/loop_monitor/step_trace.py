@@ -26,7 +26,7 @@ from nbdebug.source.location import SourceLine, format_traceback_entry, get_line
 from nbdebug.tensors.pytree import tree_tensors
 
 _HOOK_METHODS = frozenset({"register_hook", "retain_grad"})
-_COPIES = frozenset({"to", "cuda", "cpu", "contiguous", "long", "int", "pin_memory"})  # of the same values, for a call
+_MOVING_CALLS = frozenset({"to", "cuda", "cpu", "contiguous", "long", "int", "pin_memory"})  # of the same values
 _MAX_LOSS_CALLS = 256
 _MAX_ATTEMPTS = 32  # batches and passes without a backward pass after them
 
@@ -203,14 +203,19 @@ class StepTrace(LoopMode):
             _add_line(outputs, line)
         name = getattr(func, "__name__", "")
         if self.output is None and not self.is_in_model:
-            known = next(filter(None, map(self.maker_lines.get, inputs)), None) if name in _COPIES else None
-            self.maker_lines.update((tensor, made_at) for tensor in outputs if (made_at := known or line) is not None)
+            self._record_makers(name, inputs, outputs, line)
         self.has_hooks |= name in _HOOK_METHODS and line is not None
         call = TorchCall(name.strip("_"), tuple(inputs), tuple(outputs), args, kwargs, None, line)
         if name == "kl_div":
             self.kl_divergences.append(call)
         if outputs and self.output is not None and not self.is_in_model and len(self.loss_calls) < _MAX_LOSS_CALLS:
             self.loss_calls.append(call)
+
+    def _record_makers(self, name: str, inputs: list[Tensor], outputs: list[Tensor], line: SourceLine | None) -> None:
+        """Keep the line that makes each tensor before the model runs; that of its source for one that is moved."""
+        made_at = next(filter(None, map(self.maker_lines.get, inputs)), line) if name in _MOVING_CALLS else line
+        if made_at is not None:
+            self.maker_lines.update(dict.fromkeys(outputs, made_at))
 
     def stop(self, error: Exception) -> None:
         """Stop to trace for good, because of an exception that the next event raises."""

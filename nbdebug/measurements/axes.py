@@ -64,8 +64,8 @@ def scrambled_reshapes(eval_outputs: EvalOutputs, output: Any) -> list[Scrambled
     if eval_outputs.has_reshaped_values:
         with record_calls(eval_outputs.setup.eager_model, tracker.add):
             eval_outputs.predict(eval_outputs.batch)
-    targets = [tensor for tensor in tree_tensors(eval_outputs.batch.targets) if isinstance(tensor, Tensor)]
-    rows = [r for r in tracker.rows_of_maps if _are_rows_of_targets(r.shape_after, tree_tensors(output), targets)]
+    outputs, targets = tree_tensors(output), tree_tensors(eval_outputs.batch.targets)
+    rows = [rows for rows in tracker.rows_of_maps if _are_rows_of_targets(rows.shape_after, outputs, targets)]
     reshapes = tracker.reshapes + rows
     size = eval_outputs.batch.size
     if any(reshape.may_involve_batch_axis(size) for reshape in reshapes) and not _do_samples_mix(eval_outputs):

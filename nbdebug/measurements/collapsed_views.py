@@ -143,9 +143,11 @@ def _compared_spread(calls: Sequence[TorchCall], size: int, ignores_lengths: boo
     spreads: list[float] = []
     for call in calls:
         embeddings = [value for value in call.args if isinstance(value, Tensor)]
+        if len(embeddings) < 2:
+            return None
         for value in embeddings:
             is_embedding = value.dim() > 1 and has_batch_axis(value, size) and value.numel() > 2 * len(value)
-            if len(embeddings) < 2 or not value.requires_grad or not is_embedding:
+            if not value.requires_grad or not is_embedding:
                 return None
             values = value.detach().float()
             spreads.append(

@@ -69,10 +69,10 @@ class _SampleColumn(NamedTuple):
     def write(self, targets: Any, values: Tensor) -> Any:
         """Return the targets with other values, of the same dtype."""
         own = tree_tensors(targets)[self.leaf]
-        changed = own.detach().clone()
         if self.column is None:
             changed = values.to(own.dtype).reshape(own.shape)
         else:
+            changed = own.detach().clone()
             changed[:, self.column] = values.to(own.dtype)
         return tree_map(targets, lambda leaf: changed if leaf is own else leaf)
 
@@ -136,7 +136,10 @@ def _compared_samples(
     """Return the samples that the loss compares events with in all trials; None if they are no such group."""
     orders = set[_Order | None]()
     for trial in _make_trials(first_pass.batch, times, indicators, event):
-        influences, is_coupled = _measure_influences(setup, first_pass.output, scores, trial)
+        try:
+            influences, is_coupled = _measure_influences(setup, first_pass.output, scores, trial)
+        except NotChecked:  # other columns may be the time and the indicator
+            return None
         orders.add(_read_order(influences, trial) if is_coupled else None)
         if len(orders) > 1 or None in orders:
             return None

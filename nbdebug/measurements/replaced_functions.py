@@ -28,8 +28,8 @@ def replace_random_functions(observe: Callable[[FrameType, str, Any], None], **f
             namespaces.replace_in(frame.f_globals)
         observe(frame, event, argument)
 
-    namespaces.replace_in(vars(np.random))
     try:
+        namespaces.replace_in(vars(np.random))
         with observe_calls(replace_and_observe):
             yield
     finally:
@@ -42,7 +42,7 @@ class _Namespaces:
     def __init__(self, replacements: list[tuple[Any, Any]]) -> None:
         self._replacements = replacements
         self._known_ids: set[int] = set()
-        self._originals: list[tuple[dict[str, Any], str, Any]] = []
+        self._replaced: list[tuple[dict[str, Any], str, Any, Any]] = []
 
     def replace_in(self, variables: dict[str, Any]) -> None:
         """Replace the values in a module that was not seen before."""
@@ -52,10 +52,11 @@ class _Namespaces:
         for name, value in [*variables.items()]:
             for original, replacement in self._replacements:
                 if value is original:
-                    self._originals.append((variables, name, value))
+                    self._replaced.append((variables, name, original, replacement))
                     variables[name] = replacement
 
     def restore(self) -> None:
-        """Set all values that were replaced."""
-        for variables, name, value in self._originals:
-            variables[name] = value
+        """Set the values that were replaced, except those that the user's code has set itself since then."""
+        for variables, name, original, replacement in self._replaced:
+            if variables.get(name) is replacement:
+                variables[name] = original

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.records.layer_signals import Values, get_layer_signal, layer_weights
 from nbdebug.records.record import Record
 
@@ -40,16 +41,19 @@ def find_shrunk_weights(record: Record, share: float = SHRUNK_SHARE) -> _ShrunkW
     return _ShrunkWeights(names, remaining[shrunk], np.delete(remaining, shrunk), int(sizes.steps[-1]))
 
 
-def lost_gradient_first(record: Record, names: Sequence[str], decay: float) -> bool:
+def lost_gradient_first(record: Record, names: Sequence[str], decay: float | None) -> bool:
     """Check whether the gradients of some weights were much smaller than that of another layer before they shrank.
 
     ``decay`` is their weight decay. The ratio of gradient norm to weight norm must be below it for these weights, and
     above it for another layer. A decay that exceeds all gradients shrinks the weights at any depth.
     """
-    if not names or decay <= 0:
+    if not names or not decay:
         return False
     weights = layer_weights(record)
-    gradients, sizes = (get_layer_signal(record, f"{kind}.norm", weights, 1) for kind in ("gradient", "weight"))
+    try:
+        gradients, sizes = (get_layer_signal(record, f"{kind}.norm", weights, 1) for kind in ("gradient", "weight"))
+    except NotChecked:
+        return False
     shrunk = [weights.index(name) for name in names]
     with np.errstate(all="ignore"):
         has_shrunk = (sizes.values[:, shrunk] < _EARLY_SHARE * sizes.largest[shrunk]).any(1)
@@ -59,6 +63,5 @@ def lost_gradient_first(record: Record, names: Sequence[str], decay: float) -> b
     levels = np.median(ratios, axis=0) if len(ratios) else np.full(len(weights), np.nan)
     if not np.isfinite(levels).any() or not np.isfinite(levels[shrunk]).all():
         return False
-    largest = float(np.nanmax(levels))
-    median = float(np.median(levels[shrunk]))
-    return median < min(largest - _MEDIAN_GAP, float(np.log10(decay))) and largest > float(np.log10(decay))
+    largest, limit = float(np.nanmax(levels)), float(np.log10(decay))
+    return float(np.median(levels[shrunk])) < min(largest - _MEDIAN_GAP, limit) and limit < largest

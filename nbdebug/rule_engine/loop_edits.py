@@ -8,6 +8,7 @@ from collections import Counter
 
 from nbdebug.autograd.patterns import CONVERSIONS, remove_calls
 from nbdebug.finding import Edit
+from nbdebug.rule_engine.expression_edits import only_call
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_names import object_path, setup_objects
 from nbdebug.setup.fix_text import free_names
@@ -85,20 +86,14 @@ def clear_before(step: SourceLine | None, target: SourceLine | None, *, is_scale
 
 def owner_of_call(line: SourceLine, method: str) -> str | None:
     """Return the owner of the only call of a method on a line, if it is a name with attributes and constant indices."""
-    function = getattr(_only_call(line, method), "func", None)
+    function = getattr(only_call(line, (method,)), "func", None)
     return _path(function.value) if isinstance(function, ast.Attribute) else None
 
 
 def _argument_of_call(line: SourceLine, method: str) -> str | None:
     """Return the first argument of the only call of a method on a line, if it is a path like the owner of a call."""
-    call = _only_call(line, method)
+    call = only_call(line, (method,))
     return _path(call.args[0]) if call is not None and call.args else None
-
-
-def _only_call(line: SourceLine, method: str) -> ast.Call | None:
-    statement = covering_statement(line)
-    calls = [node for node in ast.walk(statement) if call_name(node) == method] if statement else []
-    return calls[0] if len(calls) == 1 and isinstance(calls[0], ast.Call) else None
 
 
 def _path(node: ast.expr) -> str | None:

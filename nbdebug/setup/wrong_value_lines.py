@@ -62,15 +62,15 @@ def label_sequence_line(setup: Setup, index: int, labels: Sequence[int]) -> Sour
     return _appearance(setup, "train", index, holds_labels, is_stored)
 
 
-def narrow_value_line(setup: Setup, index: int, size: int, share: float) -> SourceLine | None:
-    """Return the line that makes the first ``size`` values of a training sample with a small spread.
+def narrow_value_line(setup: Setup, size: int, share: float) -> SourceLine | None:
+    """Return the line that first makes ``size`` values with a small spread while a training sample is read.
 
     Their standard deviation is below a ``share`` of their root mean square, but not zero. None if they are stored.
     """
 
     def is_narrow(value: Any) -> bool:
         values = _as_tensor(value)
-        if values is None or values.numel() != size or values.is_complex():
+        if values is None or values.numel() != size:
             return False
         numbers = values.detach().double()
         return 0 < float(numbers.std()) < share * float(numbers.square().mean().sqrt())
@@ -78,10 +78,10 @@ def narrow_value_line(setup: Setup, index: int, size: int, share: float) -> Sour
     def is_stored(value: Any) -> bool:
         values = _as_tensor(value)
         return is_narrow(value) or (
-            values is not None and values.dim() > 1 and len(values) > index and is_narrow(values[index])
+            values is not None and values.dim() > 1 and len(values) > 0 and is_narrow(values[0])
         )
 
-    return _appearance(setup, "train", index, is_narrow, is_stored)
+    return _appearance(setup, "train", 0, is_narrow, is_stored)
 
 
 def _appearance(

@@ -417,6 +417,6 @@ def call_name(node: ast.AST) -> str:
 def call_subject(call: ast.Call) -> ast.expr | None:
     """Return the tensor of a call such as ``argmax``: the owner of the method, or the first argument of a function."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if owner is None or (isinstance(owner, ast.Name) and owner.id in ("torch", "F", "np")):
+    if owner is None or (isinstance(owner, ast.Name) and owner.id in ("torch", "F", "np", "numpy")):
         return call.args[0] if call.args else None
     return owner

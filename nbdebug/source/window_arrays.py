@@ -180,12 +180,8 @@ def _name(series: ast.expr) -> str:
     while True:
         if isinstance(series, ast.Subscript):
             series = series.value
-        elif isinstance(series, ast.Call):
-            owner = series.func.value if isinstance(series.func, ast.Attribute) and not series.args else None
-            inner = owner or next(iter(series.args), None)
-            if inner is None:
-                return ast.unparse(series)
-            series = inner
+        elif isinstance(series, ast.Call) and (subject := call_subject(series)) is not None:
+            series = subject
         elif isinstance(series, ast.Attribute) and series.attr == "values":
             series = series.value
         else:

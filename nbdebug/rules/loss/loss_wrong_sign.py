@@ -30,9 +30,9 @@ from nbdebug.measurements.unbounded_parts import UnboundedOutput, UnboundedPart
 from nbdebug.records import Record
 from nbdebug.rule_engine.expression_edits import flip_only_sign, negate_value, remove_minus
 from nbdebug.rule_engine.rule_registry import rule
-from nbdebug.rules.action_weights import policy_finding
 from nbdebug.rules.examples import classifier, network
 from nbdebug.rules.overwritten_terms import with_overwritten_cause
+from nbdebug.rules.policy_gradients import policy_finding
 from nbdebug.rules.reversed_pairs import (
     CONSEQUENCES,
     MIN_PAIR_SIGMA,

@@ -73,6 +73,8 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
             edits=_edit_call(reshape),
             evidence={"before": reshape.shape_before, "after": reshape.shape_after, "call": reshape.call.name},
             explains=("M304", "M305", "M321", "T601", "T606", "T607", "T608", "T609", "T610", "E703", "E709"),
+            # Only the shapes of the targets tell that a row stands for one position.
+            severity="warning" if reshape.needs_channels_last else None,
         )
 
 

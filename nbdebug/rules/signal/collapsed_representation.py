@@ -102,11 +102,9 @@ def collapsed_representation(
     if isinstance(sample_spread, NotChecked):
         raise sample_spread
     if isinstance(record, Record) and isinstance(collapsed_views, CollapsedViews):
-        limit = both_trained if has_run and _is_half_collapsed(collapsed_views, agreeing, both_trained) else agreeing
-        if limit > agreeing and collapsed_views.compared_spread is not None:
-            collapsed_views = replace(collapsed_views, spread=collapsed_views.compared_spread)
-        if collapsed_views.spread <= limit and collapsed_views.earlier_spread > 2 * agreeing:
-            yield _agreement_finding(sample_spread.batch_size, collapsed_views, limit, is_partial=limit > agreeing)
+        yield from _agreement_findings(
+            sample_spread.batch_size, collapsed_views, agreeing, both_trained if has_run else 0.0
+        )
         return
     if not all(_is_collapsed(layer_spreads, alike, different) for layer_spreads in sample_spread.passes):
         return
@@ -142,10 +140,15 @@ def collapsed_representation(
     )
 
 
-def _is_half_collapsed(views: CollapsedViews, collapsed: float, limit: float) -> bool:
-    """Return whether a loss that trains both of its sides has drawn them together, to less than half of the spread."""
-    spread = views.compared_spread
-    return views.spread > collapsed and spread is not None and spread <= min(limit, views.earlier_spread / 2)
+def _agreement_findings(size: int, views: CollapsedViews, collapsed: float, partly: float) -> Iterator[Finding]:
+    """Yield a finding on views that are alike, or that a loss that trains both sides has drawn together partly."""
+    spread, earlier = views.compared_spread, views.earlier_spread
+    if earlier <= 2 * collapsed:
+        return
+    if views.spread <= collapsed:
+        yield _agreement_finding(size, views, collapsed, _ALIKE)
+    elif spread is not None and spread <= min(partly, earlier / 2):
+        yield _agreement_finding(size, replace(views, spread=spread), partly, _MOVED_TOGETHER)
 
 
 def _choosing_line(views: CollapsedViews, edits: Sequence[Edit]) -> SourceLine | None:
@@ -158,14 +161,14 @@ def _choosing_line(views: CollapsedViews, edits: Sequence[Edit]) -> SourceLine |
     return line if any(call_name(branch) == "detach" for branch in branches) else None
 
 
-def _agreement_finding(size: int, views: CollapsedViews, limit: float, *, is_partial: bool) -> Finding:
+def _agreement_finding(size: int, views: CollapsedViews, limit: float, state: str) -> Finding:
     edits = () if views.target is None else wrap_argument(views.line, views.function, views.target, "{}" + _DETACH)
     edits, line = (
         keep_result(views.discarding_line) or edits,
         views.discarding_line or views.gathering_line or _choosing_line(views, edits) or views.line,
     )
     return Finding(
-        message=f"{(_MOVED_TOGETHER if is_partial else _ALIKE).format(size)}: their distance from the "
+        message=f"{state.format(size)}: their distance from the "
         f"mean sample, relative to its size, is {views.spread:.2g} (limit {limit:.2g}), and {views.earlier_spread:.2g} "
         f"in an earlier layer. The loss is {views.loss:.3g}, and {views.constant_loss:.3g} if all outputs are equal.",
         where=line.where(views.where.module) if line else views.where,

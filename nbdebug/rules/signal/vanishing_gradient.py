@@ -117,8 +117,11 @@ def vanishing_gradient(
 
 def _with_shrunk_weights(finding: Finding, setup: Setup, record: Record) -> Finding:
     """Return the finding as the cause of weights that shrank after their gradient had vanished, by weight decay."""
-    names = find_shrunk_weights(record).names
-    if not lost_gradient_first(record, names, largest_weight_decay(setup, names) or 0.0):
+    try:
+        names = find_shrunk_weights(record).names
+    except NotChecked:  # too few snapshots to see weights shrink
+        return finding
+    if not lost_gradient_first(record, names, largest_weight_decay(setup, names)):
         return finding
     return replace(
         finding, cause=f"{finding.cause} {_CAUSE_OF_SHRINKING}", explains=(*finding.explains, "G411", "G410")

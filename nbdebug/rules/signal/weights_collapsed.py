@@ -55,7 +55,7 @@ def weights_collapsed(record: Record, setup: Setup | NotChecked, *, share: float
     )
     decay = None if isinstance(setup, NotChecked) else largest_weight_decay(setup, names)
     cause, fix = _OF_PENALTY if decay == 0 else _OF_DECAY
-    is_consequence = lost_gradient_first(record, names, decay or 0.0)  # of G403, which then explains this finding
+    is_consequence = lost_gradient_first(record, names, decay)  # of G403, which then explains this finding
     yield Finding(
         message=f"The weights of {len(names)} of {len(names) + len(others)} layers shrank to almost zero (norm at step "
         f"{shrunk.last_step:,}, the last measured one, divided by the largest measured norm): "
