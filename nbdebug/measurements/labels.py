@@ -184,22 +184,16 @@ def label_order(setup: Setup, batches: list[Batch], tables: dict[str, SplitTable
     whole_parts = [part for batch in batches if (part := _get_class_labels(batch)) is not None and len(part) > 1]
     if len(whole_parts) < len(batches):
         raise NotChecked("the batches do not have several samples with one class each")
-    known = {split: table for split, table in tables.items() if table.labels is not None}
-    table_labels = [table.labels for table in known.values() if table.labels is not None]
-    marks = _find_marks(setup, [*table_labels, *whole_parts])
+    of_splits = {split: table.labels for split, table in tables.items() if table.labels is not None}
+    marks = _find_marks(setup, [*of_splits.values(), *whole_parts])
     parts = [part for labels in whole_parts if len(part := marks.drop(labels)) > 1]
-    split_labels = [part for labels in table_labels if len(part := marks.drop(labels))]
-    if not split_labels or not parts:
+    known = {split: part for split, labels in of_splits.items() if len(part := marks.drop(labels))}
+    if not known or not parts:
         raise NotChecked("the batches do not have several samples with one class each")
-    read = torch.cat(parts)
-    drawn = marks.drop(_get_epoch_labels(setup, known.get("train")))
-    is_drawn = len(set(drawn.tolist())) > 1
+    drawn = marks.drop(_get_epoch_labels(setup, tables["train"] if "train" in of_splits else None))
+    is_drawn = len({*drawn.tolist()}) > 1
     is_whole = is_drawn or ("train" in known and tables["train"].is_complete)
-    labels = drawn if is_drawn else split_labels[0] if is_whole else torch.cat(split_labels)
-    if not is_whole and _compute_agreement([read]) < 1:
-        labels = read  # the classes of the other split may have other shares
-    elif not is_whole and _compute_agreement([labels]) == 1:
-        labels = torch.cat([labels, *map(marks.drop, _read_more_labels(setup))])
+    labels = drawn if is_drawn else known["train"] if is_whole else _read_labels(setup, known, marks, parts)
     overall_agreement, batch_agreement = _compute_agreement([labels]), _compute_agreement(parts)
     if overall_agreement == 1:
         raise NotChecked("all readable samples have the same class")
@@ -211,6 +205,19 @@ def label_order(setup: Setup, batches: list[Batch], tables: dict[str, SplitTable
         tuple(sorted(set(labels.tolist()))),
         is_whole,
     )
+
+
+def _read_labels(setup: Setup, known: Mapping[str, Tensor], marks: _LabelMarks, parts: Sequence[Tensor]) -> Tensor:
+    """Return the labels that stand for an epoch that was read in part.
+
+    They are those of the batches: the classes of the other split may have other shares.
+    """
+    read, labels = torch.cat([*parts]), torch.cat([*known.values()])
+    if _compute_agreement([read]) < 1:
+        return read
+    if _compute_agreement([labels]) == 1:
+        return torch.cat([labels, *map(marks.drop, _read_more_labels(setup))])
+    return labels
 
 
 @dataclass(frozen=True)
