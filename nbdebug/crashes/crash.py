@@ -18,7 +18,7 @@ from nbdebug.crashes.frames import CrashFrame, crash_frames
 from nbdebug.setup import Batch, Setup
 from nbdebug.source.edits import node_text
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import call_name
+from nbdebug.source.search import call_arguments, call_name
 from nbdebug.tensors.pytree import tree_tensors
 
 _PHASES = (
@@ -142,7 +142,7 @@ class Crash:
         elif isinstance(node, ast.Call):
             owner = node.func.value if isinstance(node.func, ast.Attribute) else None
             nodes = [owner] if owner is not None and not self._is_namespace(owner) else []
-            nodes += [*node.args, *(keyword.value for keyword in node.keywords)]
+            nodes += call_arguments(node)
         return [part for node in nodes for part in (node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node])]
 
     def _is_namespace(self, node: ast.expr) -> bool:

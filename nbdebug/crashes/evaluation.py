@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from nbdebug.crashes.frames import CrashFrame, Span, span_of
 from nbdebug.crashes.meta import ChannelCheck, as_meta, copy_model, run_quietly
+from nbdebug.source.search import call_arguments
 
 UNKNOWN: Any = object()
 NodeType = TypeVar("NodeType", bound=ast.AST)
@@ -196,7 +197,7 @@ class _MoveRemover(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         is_move = isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda")
-        values = [*node.args, *(keyword.value for keyword in node.keywords)]
+        values = call_arguments(node)
         is_cast = any(isinstance(value, ast.Attribute) and value.attr != "device" for value in values)  # torch.float16
         return node.func.value if is_move and not is_cast and isinstance(node.func, ast.Attribute) else node
 

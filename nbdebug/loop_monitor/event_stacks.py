@@ -13,7 +13,15 @@ from nbdebug.source.assignments import covering_statement, last_assignment
 from nbdebug.source.location import SourceLine, get_running_line, is_user_code
 from nbdebug.source.producers import executed_return
 from nbdebug.source.references import frame_variables, user_frames
-from nbdebug.source.search import assigned_names, call_name, covers_line, enclosing_loops, enclosing_scope, scope_nodes
+from nbdebug.source.search import (
+    assigned_names,
+    call_arguments,
+    call_name,
+    covers_line,
+    enclosing_loops,
+    enclosing_scope,
+    scope_nodes,
+)
 
 _LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 _MAX_STACKS = 64  # different ones of an event that are counted
@@ -115,7 +123,7 @@ def _passes_parameters(line: SourceLine, name: str, parameters: tuple[str, ...])
     statement = covering_statement(line)
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement else []
     own_calls = [call for call in calls if call_name(call) == name and covers_line(call, line.number)]
-    arguments = [value for call in own_calls for value in [*call.args, *(keyword.value for keyword in call.keywords)]]
+    arguments = [value for call in own_calls for value in call_arguments(call)]
     names = [argument.id for argument in arguments if isinstance(argument, ast.Name) and argument.id in parameters]
     return 0 < len(names) == len(arguments) and not any(last_assignment(line, name) for name in names)
 

@@ -16,6 +16,7 @@ from nbdebug.source.location import SourceLine
 from nbdebug.source.references import Referrer, find_references, frame_variables, user_files, user_frames
 from nbdebug.source.search import (
     assignment_targets,
+    call_arguments,
     call_name,
     enclosing_scope,
     iterate_names,
@@ -256,7 +257,7 @@ def _stored_values(node: ast.AST, name: str, kind: type[ast.AST]) -> Iterator[tu
     """Yield where a statement or a call stores something, and what: a variable or an attribute, or a part of it."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in STORING_METHODS:
         if _is_named(node.func.value, name, kind):
-            values = [*node.args, *(keyword.value for keyword in node.keywords)]
+            values = call_arguments(node)
             yield from ((node.func.value, value) for value in values)
     elif isinstance(node, ast.Assign):
         pairs = (pair for target in node.targets for pair in paired_targets(target, node.value))

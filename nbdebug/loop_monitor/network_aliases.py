@@ -18,7 +18,7 @@ from nbdebug.source.assignments import (
 from nbdebug.source.creation import find_creation, find_received_call
 from nbdebug.source.location import SourceLine, get_running_line, is_library_code
 from nbdebug.source.references import frame_variables, user_files, user_frames
-from nbdebug.source.search import call_name, enclosing_scope, file_nodes, search_files, syntax_tree
+from nbdebug.source.search import call_arguments, call_name, enclosing_scope, file_nodes, search_files, syntax_tree
 
 _MAX_CALLERS = 4  # functions that pass a network on
 _MISSING = object()
@@ -93,7 +93,7 @@ def _repeated_argument_line(owners: list[ast.expr], frames: list[FrameType]) -> 
         if holder is not _MISSING and isinstance(owner, ast.Attribute):
             creation = find_creation(holder, search_files(user_files(frames[0])), frames[0])
             argument = creation.argument(holder, _stored_parameter(holder, owner.attr)) if creation else None
-            values = [*creation.call.args, *(item.value for item in creation.call.keywords)] if creation else []
+            values = call_arguments(creation.call) if creation else []
             texts = [ast.unparse(value) for value in values]
             if creation and argument and _is_as_is(argument) and texts.count(ast.unparse(argument)) > 1:
                 return SourceLine(creation.file, argument.lineno)

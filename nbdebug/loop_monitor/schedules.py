@@ -24,7 +24,7 @@ from nbdebug.loop_monitor.planned_rates import StandInOptimizer, UnreachedPeak, 
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code
 from nbdebug.source.references import user_frames
-from nbdebug.source.search import matches_call, parse_expressions
+from nbdebug.source.search import call_arguments, matches_call, parse_expressions
 
 _MAX_PLATEAU_METRICS, _MIN_PLATEAU_METRICS, _MAX_LINE_ATTEMPTS = 1000, 4, 8
 _MAX_CREATION_LINES = 16  # of the functions around the creation of a scheduler
@@ -344,11 +344,7 @@ def _step_argument_text(line: SourceLine | None) -> str:
     nodes = parse_expressions(line.file) if line else ()
     calls = [node for node in nodes if isinstance(node, ast.Call) and matches_call("step")(node)]
     calls_on_line = [node for node in calls if line and node.lineno <= line.number <= (node.end_lineno or node.lineno)]
-    return " ".join(
-        ast.unparse(argument)
-        for node in calls_on_line
-        for argument in [*node.args, *[keyword.value for keyword in node.keywords]]
-    )
+    return " ".join(ast.unparse(argument) for node in calls_on_line for argument in call_arguments(node))
 
 
 def _are_sample_fractions(metrics: Sequence[float], samples: int | None, *, tolerance: float = 1e-3) -> bool:

@@ -29,7 +29,7 @@ from nbdebug.source.non_finite_makers import NonFiniteKind, find_non_finite_make
 from nbdebug.source.numbering_lines import coding_calls
 from nbdebug.source.producers import chosen_branch, executed_return, part_producer, part_steps, returned_expression
 from nbdebug.source.scopes import Expression, Scope, file_scope, user_function
-from nbdebug.source.search import assigned_names, call_name, read_names
+from nbdebug.source.search import assigned_names, call_arguments, call_name, read_names
 from nbdebug.source.table_columns import value_names
 from nbdebug.source.window_arrays import misplaced_slice_line
 from nbdebug.source.window_lines import converted_start_line, misplaced_item_line, misplaced_window_line
@@ -266,7 +266,7 @@ def _may_make(dataset: Any, value: ast.expr) -> bool:
 
 
 def _has_constant_arguments(call: ast.Call) -> bool:
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    arguments = call_arguments(call)
     return not any(read_names(argument) for argument in arguments)
 
 

@@ -18,7 +18,7 @@ from nbdebug.source.assignments import FunctionNode, effective_methods, find_fun
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.numbering_lines import depends_on_constants
 from nbdebug.source.scopes import Expression
-from nbdebug.source.search import assignment_targets, call_name, enclosing_scope, read_names
+from nbdebug.source.search import assignment_targets, call_arguments, call_name, enclosing_scope, read_names
 
 _FITS = {"fit", "fit_transform", "factorize", "fit_on_texts", "build_vocab", "build_vocab_from_iterable", "adapt"}
 _Name = tuple[object, ...]  # where a variable is read, and its name
@@ -68,7 +68,7 @@ def _fitted_names(fit: Expression) -> set[_Name]:
     """Return the variables that hold the data which an expression fits or numbers."""
     node = fit.node
     data = [node.generators[0].iter] if isinstance(node, ast.DictComp) else []
-    data += _arguments(node) if isinstance(node, ast.Call) else []
+    data += call_arguments(node) if isinstance(node, ast.Call) else []
     functions = {getattr(call.func, "id", "") for part in data for call in ast.walk(part) if isinstance(call, ast.Call)}
     return {name for part in data for name in _names(fit, part) if name[-1] not in functions}
 
@@ -81,16 +81,12 @@ def _fits_data(expression: Expression) -> bool:
         return False
     if isinstance(node, ast.DictComp):
         return _enumerates(node)
-    if not isinstance(node, ast.Call) or not any(read_names(part) for part in _arguments(node)):
+    if not isinstance(node, ast.Call) or not any(read_names(part) for part in call_arguments(node)):
         return False
     callee = expression.scope.callee(node)
     function = find_function(callee[0].__code__) if callee else None
     is_numbering = function is not None and _numbers_by_length(function)
     return call_name(node) in _FITS or is_numbering or any(map(_numbers_items, _makers(expression, node)))
-
-
-def _arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def _makers(expression: Expression, call: ast.Call) -> Iterator[FunctionNode]:

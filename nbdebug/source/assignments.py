@@ -13,6 +13,7 @@ from nbdebug.source.search import (
     SourceScope,
     assigned_names,
     assignment_targets,
+    call_arguments,
     call_name,
     covers_line,
     enclosing_loops,
@@ -140,7 +141,7 @@ def find_argument_assignment(line: SourceLine | None, name: str) -> SourceLine |
     statement = covering_statement(line) if line else None
     nodes = ast.walk(statement) if statement else ()
     calls = [node for node in nodes if isinstance(node, ast.Call) and call_name(node) == name]
-    arguments = [argument for call in calls for argument in [*call.args, *(k.value for k in call.keywords)]]
+    arguments = [argument for call in calls for argument in call_arguments(call)]
     if line is None or len(arguments) != 1 or not isinstance(arguments[0], ast.Name):
         return None
     assigned = _last_assigning_statement(line, arguments[0].id, certain=True)

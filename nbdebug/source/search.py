@@ -414,6 +414,11 @@ def call_name(node: ast.AST) -> str:
     return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
+def call_arguments(call: ast.Call) -> list[ast.expr]:
+    """Return the arguments of a call, those passed by name last."""
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
 def call_subject(call: ast.Call) -> ast.expr | None:
     """Return the tensor of a call such as ``argmax``: the owner of the method, or the first argument of a function."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None

@@ -9,7 +9,15 @@ from typing import Any
 
 from nbdebug.source.assignments import covering_statement, function_by_name, returned_by_function, returned_value
 from nbdebug.source.location import SourceLine
-from nbdebug.source.search import SourceScope, assignment_targets, call_name, enclosing_scope, read_names, syntax_tree
+from nbdebug.source.search import (
+    SourceScope,
+    assignment_targets,
+    call_arguments,
+    call_name,
+    enclosing_scope,
+    read_names,
+    syntax_tree,
+)
 
 _MAX_STEPS = 4
 _PERMUTATIONS = {"permutation", "randperm", "argsort"}
@@ -121,7 +129,7 @@ def _inner_calls(statement: ast.Assign) -> Iterator[ast.Call]:
     while pending:
         call = pending.pop()
         if isinstance(call, ast.Call):
-            arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+            arguments = call_arguments(call)
             values = [getattr(argument, "value", argument) for argument in arguments]
             inner = [value for value in values if isinstance(value, ast.Call)]
             yield from inner
@@ -227,7 +235,7 @@ def _writes(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
     value = getattr(statement, "value", None)
     for call in ast.walk(value) if isinstance(statement, ast.Assign) and value is not None else ():
         if isinstance(call, ast.Call) and call_name(call) in _FILLING_CALLS:
-            fillers = [*call.args, *(keyword.value for keyword in call.keywords)]
+            fillers = call_arguments(call)
             yield from ((target, filler) for target in assignment_targets(statement) for filler in fillers)
     if isinstance(statement, (ast.Assign, ast.AugAssign)) and isinstance(value, ast.expr):
         yield from ((target, value) for target in assignment_targets(statement) if isinstance(target, ast.Subscript))

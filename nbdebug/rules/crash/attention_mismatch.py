@@ -17,6 +17,7 @@ from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.edits import replace_node, wrap_node
+from nbdebug.source.search import call_arguments
 
 
 @crash_rule("X1009")
@@ -55,7 +56,7 @@ def _heads(crash: Crash) -> CrashCause | None:
     fitting = max(number for number in range(1, heads + 1) if features % number == 0)
     message = f"The attention has {features} features and {heads} heads, and {heads} does not divide {features}."
     call = crash.call
-    nodes = [*call.args, *(k.value for k in call.keywords)] if call is not None else []
+    nodes = call_arguments(call) if call is not None else []
     node = next((n for n in nodes if crash.value(n) == heads), None)
     edits = (replace_node(crash.own.file, node, str(fitting)),) if node is not None and crash.own else ()
     return CrashCause(message, f"{fitting} heads divide {features}.", "" if edits else f"num_heads={fitting}", edits)
@@ -121,7 +122,7 @@ def _cut_to_length(crash: Crash, mask: Tensor, steps: tuple[Any, Any]) -> tuple[
     call = crash.call
     if call is None or crash.own is None or mask.shape[0] < steps[0] or mask.shape[1] < steps[1]:
         return ()
-    values = [(n, crash.value(n)) for n in [*call.args, *(keyword.value for keyword in call.keywords)]]
+    values = [(n, crash.value(n)) for n in call_arguments(call)]
     node = next((n for n, v in values if isinstance(v, Tensor) and v.shape == mask.shape), None)
     return (wrap_node(crash.own.file, node, f"{{}}[:{steps[0]}, :{steps[1]}]"),) if node is not None else ()
 

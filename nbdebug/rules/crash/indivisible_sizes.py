@@ -51,7 +51,7 @@ def indivisible_sizes(crash: Crash) -> CrashCause | None:
         name = type(frame.variables.get("self")).__name__
         message = f"{name} gets {whole_name}={whole} and {part_name}={part}; {part} does not divide {whole}."
         named = [keyword.value for keyword in crash.call.keywords if keyword.arg == part_name]
-        nodes = [*named, *crash.call.args, *(keyword.value for keyword in crash.call.keywords)]
+        nodes = [*named, *call_arguments(crash.call)]
         node = next((node for node in nodes if crash.value(node) == part), None)
         sizes = [v for k, v in frame.variables.items() if k.endswith("channels") and type(v) is int]
         fitting = max(number for number in range(1, part + 1) if all(size % number == 0 for size in sizes))

@@ -29,6 +29,7 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.edits import replace_node
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.search import (
+    call_arguments,
     call_name,
     file_nodes,
     find_unique_line,
@@ -259,7 +260,7 @@ def _adds_to(attribute: str) -> Callable[[ast.AST], bool]:
 def _unfreezes(node: ast.AST) -> bool:
     """Match ``requires_grad_()``, and ``requires_grad`` that is set to anything but False."""
     if isinstance(node, ast.Call):
-        values = [*node.args, *[keyword.value for keyword in node.keywords]]
+        values = call_arguments(node)
         return call_name(node) == "requires_grad_" and all(getattr(value, "value", None) is True for value in values)
     return isinstance(node, ast.Assign) and may_assign(node, "requires_grad", True)
 

@@ -24,7 +24,7 @@ from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
-from nbdebug.source.search import call_name, find_unique_line, search_files
+from nbdebug.source.search import call_arguments, call_name, find_unique_line, search_files
 
 _WINDOW_RATIO, _COMPENSATED_GROWTH = 8, 2.0  # compensated: eight times as many steps, twice as many changes
 _TRAINED_SHARE = 0.7  # of the loss of a constant prediction; a new head is at 1 or above
@@ -190,7 +190,7 @@ def _cast_line(setup: Setup, dtype: torch.dtype) -> SourceLine | None:
     constants = _constants_of(dtype, search_files(context))
 
     def is_cast(node: ast.AST) -> bool:
-        arguments = node.args + [keyword.value for keyword in node.keywords] if isinstance(node, ast.Call) else []
+        arguments = call_arguments(node) if isinstance(node, ast.Call) else []
         names = {getattr(argument, "attr", None) for argument in arguments}
         names |= {getattr(argument, "id", None) for argument in arguments}
         return call_name(node) in methods or (
