@@ -14,6 +14,7 @@ from nbdebug.rule_engine.crash_rules import crash_rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.source.edits import replace_node
+from nbdebug.source.search import call_arguments
 
 # Options of the layers of torch: the first must be a multiple of the second.
 _MULTIPLES = (("num_channels", "num_groups"), ("in_channels", "groups"), ("out_channels", "groups"))
