@@ -196,14 +196,17 @@ def _is_quiet(report: Report, code: str) -> bool:
     return code in report.checked_rules and all(finding.code != code for finding in report)
 
 
-def judge_call(call: RecordedCall, checked_rules: Collection[str], seconds: float) -> Report:
+def judge_call(
+    call: RecordedCall, checked_rules: Collection[str], seconds: float, *, only_targets: bool = False
+) -> Report:
     """Return the findings on a model by the arguments that a loop has passed to it.
 
     They are those of the rules on models that a checkup could not ask, and of all if the loop passes other arguments
     than the checkup, and then those on the shift between the arguments and the target of the loop's loss, if it is
-    known. No rule starts after ``seconds`` of the processor time of this thread.
+    known. With ``only_targets``, only the latter are asked, as after a watch without a checkup. No rule starts after
+    ``seconds`` of the processor time of this thread.
     """
-    codes = CALL_RULES if call.is_other else CALL_RULES - {*checked_rules}
+    codes = frozenset[str]() if only_targets else CALL_RULES if call.is_other else CALL_RULES - {*checked_rules}
     codes |= TARGET_CALL_RULES if call.is_other and call.head is not None else frozenset()
     rules = [rule for rule in project_rules() if rule.code in codes]
     if not rules or call.passes_communicate:

@@ -389,7 +389,7 @@ class Watch:
         except Exception as error:
             self.time_budget.errors["rules"] = f"{type(error).__name__}: {error}"
             return Report()
-        if test_model and (self.setup.loss_fn is None or "checkup" in self.reports):
+        if test_model:
             self.time_budget.attempt("heads", self.judge_first_call, reports)
         if test_model and (self.setup.loss_fn is not None or self.setup.step_fn is not None):
             self.time_budget.attempt("final tests", self.run_final_tests, loop_summary, reports)
@@ -403,9 +403,12 @@ class Watch:
         first_step, is_partial = self.session.first_step, self.session.step_trace.is_partial
         checked_rules = {code for report in self.reports.values() for code in report.checked_rules}
         known_codes = {finding.code for report in reports.values() for finding in report}
-        limit = self.time_budget.seconds_per_test
-        if first_step.call is not None:
-            reports["call"] = judge_call(first_step.call, checked_rules, limit)
+        limit, call = self.time_budget.seconds_per_test, first_step.call
+        is_alone = self.setup.loss_fn is not None and "checkup" not in self.reports
+        if call is not None:
+            reports["call"] = judge_call(call, checked_rules, limit, only_targets=is_alone)
+        if is_alone:
+            return
         if first_step.heads and not is_partial:
             reports["heads"] = judge_heads(first_step.heads, checked_rules | known_codes, limit)
         if self.session.learned_unpack is not None:

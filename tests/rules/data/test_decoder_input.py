@@ -167,12 +167,15 @@ def seq2seq_sample(copies: bool = False, repeats: bool = False) -> TensorDataset
     return TensorDataset(source, torch.cat([start, words, end], 1))
 
 
-def decoder_findings(model: nn.Module, step: _Step, data: TensorDataset | None = None) -> list[Finding]:
+def decoder_findings(
+    model: nn.Module, step: _Step, data: TensorDataset | None = None, *, has_checkup: bool = True
+) -> list[Finding]:
     """Return what D126 finds in a watched loop."""
     loader = DataLoader(data or seq2seq_sample(), batch_size=16)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     debugger = Debugger(model, loader, loss_fn=nn.CrossEntropyLoss(ignore_index=PAD), optimizer=optimizer)
-    debugger.checkup()
+    if has_checkup:
+        debugger.checkup()
     with debugger.watch() as run:
         for source, target in loader:
             optimizer.zero_grad()
@@ -290,3 +293,9 @@ def test_arguments_that_the_loop_makes_without_the_answer_are_quiet(name: str) -
     torch.manual_seed(0)
     model, step, options = HONEST[name]
     assert decoder_findings(model(), step, seq2seq_sample(**options)) == []
+
+
+def test_decoder_input_of_a_loop_is_compared_with_its_target_without_a_checkup() -> None:
+    (finding,) = decoder_findings(Attending(), forced_with_the_answer, has_checkup=False)
+    assert "read = target[:, 1:]" in str(getattr(finding.where, "source", ""))
+    assert decoder_findings(Attending(), forced, has_checkup=False) == []
