@@ -51,7 +51,7 @@ def argument_unchanged(number: int) -> str:
 
 
 def validation_labels_wrong(percent: int) -> str:
-    """Return the assumption that this share of the validation labels is wrong, so that no network predicts all."""
+    """Return the assumption that a share of the validation labels is wrong, so no network predicts all of them."""
     return f"{percent}% of the validation labels are wrong"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from types import FrameType
 
 from torch import nn
@@ -18,7 +19,15 @@ from nbdebug.source.assignments import (
 from nbdebug.source.creation import find_creation, find_received_call
 from nbdebug.source.location import SourceLine, get_running_line, is_library_code
 from nbdebug.source.references import frame_variables, user_files, user_frames
-from nbdebug.source.search import call_arguments, call_name, enclosing_scope, file_nodes, search_files, syntax_tree
+from nbdebug.source.search import (
+    call_arguments,
+    call_name,
+    choice_branches,
+    enclosing_scope,
+    file_nodes,
+    search_files,
+    syntax_tree,
+)
 
 _MAX_CALLERS = 4  # functions that pass a network on
 _MISSING = object()
@@ -49,7 +58,8 @@ def find_network_alias(frame: FrameType | None, loaded: nn.Module | None = None)
     lines = [line for owner in owners if (line := _binding_line(owner, frames)) is not None]
     bindings = (line if _binds_other_network(line) else _returned_argument_line(line) for line in lines)
     binding = next(filter(None, bindings), None)
-    repeated = _repeated_argument_line(owners, frames) or _repeated_item_line(owners, frames)
+    searches = (_repeated_argument_line, _repeated_attribute_line, _repeated_item_line)
+    repeated = next(filter(None, (search(owners, frames) for search in searches)), None)
     return repeated or binding or _received_line(loaded, owners[0], frame)
 
 
@@ -76,28 +86,35 @@ def _shares_parameters(call: ast.Call) -> bool:
 
 
 def _repeated_argument_line(owners: list[ast.expr], frames: list[FrameType]) -> SourceLine | None:
-    """Return the line that passes one network for two parameters, to a function on the stack or to create an object.
+    """Return the call on the stack that passes one network for both parameters that the two states belong to."""
+    if not all(isinstance(owner, ast.Name) for owner in owners):
+        return None
+    for depth in range(len(frames) - 1):
+        passed = [_passed_argument(getattr(owner, "id", ""), frames[depth:]) for owner in owners]
+        owners = [argument for argument in passed if argument is not None]
+        if len(owners) < len(passed):
+            return None
+        if len({ast.unparse(owner) for owner in owners}) == 1:
+            return get_running_line(frames[depth + 1]) if _is_as_is(owners[0]) else None
+    return None
 
-    The parameters are those that the owners of the two states name, or from which a class sets the attributes.
-    """
-    if all(isinstance(owner, ast.Name) for owner in owners):
-        for depth in range(len(frames) - 1):
-            passed = [_passed_argument(getattr(owner, "id", ""), frames[depth:]) for owner in owners]
-            if None in passed:
-                return None
-            owners = [argument for argument in passed if argument is not None]
-            if len({ast.unparse(owner) for owner in owners}) == 1:
-                return get_running_line(frames[depth + 1]) if _is_as_is(owners[0]) else None
+
+def _repeated_attribute_line(owners: list[ast.expr], frames: list[FrameType]) -> SourceLine | None:
+    """Return the call that creates an object with one network for two parameters, of which attributes are set."""
     for owner in owners:
         holder = _value_of(owner.value, frames[0]) if isinstance(owner, ast.Attribute) else _MISSING
-        if holder is not _MISSING and isinstance(owner, ast.Attribute):
-            creation = find_creation(holder, search_files(user_files(frames[0])), frames[0])
-            argument = creation.argument(holder, _stored_parameter(holder, owner.attr)) if creation else None
-            values = call_arguments(creation.call) if creation else []
-            texts = [ast.unparse(value) for value in values]
-            if creation and argument and _is_as_is(argument) and texts.count(ast.unparse(argument)) > 1:
-                return SourceLine(creation.file, argument.lineno)
+        if holder is _MISSING or not isinstance(owner, ast.Attribute):
+            continue
+        creation = find_creation(holder, search_files(user_files(frames[0])), frames[0])
+        argument = creation.argument(holder, _stored_parameter(holder, owner.attr)) if creation else None
+        if creation and argument and _is_repeated(argument, call_arguments(creation.call)):
+            return SourceLine(creation.file, argument.lineno)
     return None
+
+
+def _is_repeated(value: ast.expr, values: Iterable[ast.expr]) -> bool:
+    """Check whether a network is passed or stored as it is, and more than once."""
+    return _is_as_is(value) and [*map(ast.unparse, values)].count(ast.unparse(value)) > 1
 
 
 def _stored_parameter(holder: object, attribute: str) -> str:
@@ -126,9 +143,9 @@ def _repeated_item_line(owners: list[ast.expr], frames: list[FrameType]) -> Sour
         value = value.args[0]  # nn.ModuleDict({...}) and nn.ModuleList([...])
     items = _items(value)
     item = items.get(key)
-    texts = [ast.unparse(other) for other in items.values()]
-    is_repeated = item is not None and _is_as_is(item) and texts.count(ast.unparse(item)) > 1
-    return SourceLine(binding.file, item.lineno) if binding and item is not None and is_repeated else None
+    if binding is None or item is None or not _is_repeated(item, items.values()):
+        return None
+    return SourceLine(binding.file, item.lineno)
 
 
 def _bound_line(container: ast.expr, frames: list[FrameType]) -> SourceLine | None:
@@ -230,8 +247,7 @@ def _binds_other_network(line: SourceLine) -> bool:
     Of a choice, one branch must: as both names refer to one network, that is the one which ran.
     """
     value = getattr(covering_statement(line), "value", None)
-    branches = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
-    branches = value.values if isinstance(value, ast.BoolOp) else branches
+    branches = value.values if isinstance(value, ast.BoolOp) else choice_branches(value)
     return any(map(_is_as_is, branches))
 
 

@@ -139,20 +139,22 @@ def _written(variable: Expression) -> Iterator[tuple[SourceLine, float]]:
 
 def _changed_in_place(call: ast.Call) -> list[ast.expr]:
     """Return what a call may change whose result is not used: its first argument, and the owner of the method."""
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    while isinstance(owner, ast.Subscript) or getattr(owner, "attr", "") in _INDEXERS:
-        owner = owner.value  # type: ignore[union-attr]
+    owner = _without_indices(call.func.value) if isinstance(call.func, ast.Attribute) else None
     return [*call.args[:1], *([owner] if owner else [])]
+
+
+def _without_indices(node: ast.expr) -> ast.expr:
+    """Return the variable or attribute of which an expression selects items, as ``table.loc[rows]`` does."""
+    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in _INDEXERS):
+        node = node.value
+    return node
 
 
 def _filled_owner(target: ast.expr) -> str:
     """Return the variable or attribute to some items of which a target writes; empty for single items and others."""
     if not isinstance(target, ast.Subscript) or isinstance(target.slice, ast.Constant):
         return ""
-    owner = target.value
-    while isinstance(owner, ast.Subscript) or getattr(owner, "attr", "") in _INDEXERS:
-        owner = owner.value  # type: ignore[attr-defined]
-    return ast.unparse(owner)
+    return ast.unparse(_without_indices(target.value))
 
 
 def _is_of_self(attribute: ast.Attribute) -> bool:

@@ -13,7 +13,15 @@ from nbdebug.source.assignments import certain_line, covering_statement, own_sta
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.producers import assigned_attribute, part_producer
 from nbdebug.source.scopes import Expression, file_scope
-from nbdebug.source.search import assigned_names, call_name, enclosing_scope, find_unique_line, read_names, walk
+from nbdebug.source.search import (
+    assigned_names,
+    call_name,
+    choice_branches,
+    enclosing_scope,
+    find_unique_line,
+    read_names,
+    walk,
+)
 from nbdebug.source.variable_values import statements_before
 
 _SPLITTERS = {"random_split", "train_test_split"}
@@ -63,8 +71,7 @@ def _splitter_line(line: SourceLine | None) -> SourceLine | None:
     if isinstance(owner.node, ast.Attribute) and (part := assigned_attribute(owner, owner.node.attr)):
         owner = part[0]
     maker = part_producer(owner, None, may_make=_is_ungrouped)
-    branches = [maker.node.body, maker.node.orelse] if isinstance(maker.node, ast.IfExp) else [maker.node]
-    if len(created := [*filter(_is_ungrouped, branches)]) == 1:
+    if len(created := [*filter(_is_ungrouped, choice_branches(maker.node))]) == 1:
         return Expression(maker.scope, created[0]).line
     is_passed = isinstance(maker.node, (ast.Name, ast.Attribute))  # to a function of which no call is known
     return find_unique_line(_is_ungrouped, [line.file]) if is_passed else None
@@ -106,7 +113,7 @@ def _loops(line: SourceLine, name: str) -> list[ast.AST]:
 def _divides(call: ast.Call) -> bool:
     """Check whether a call may divide samples, as ``splitter.split(x)``; the separator of a text is a constant."""
     is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "split"
-    return is_method and bool(call.args or call.keywords) and not isinstance([*call.args, None][0], ast.Constant)
+    return is_method and bool(call.args or call.keywords) and not isinstance(next(iter(call.args), None), ast.Constant)
 
 
 def _random_line(selection: SourceLine) -> SourceLine | None:

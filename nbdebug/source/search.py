@@ -414,6 +414,13 @@ def call_name(node: ast.AST) -> str:
     return str(getattr(function, "attr", getattr(function, "id", "")))
 
 
+def choice_branches(value: ast.expr | None) -> list[ast.expr]:
+    """Return both values of a conditional expression, or the only value of another one."""
+    if value is None:
+        return []
+    return [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+
+
 def call_arguments(call: ast.Call) -> list[ast.expr]:
     """Return the arguments of a call, those passed by name last."""
     return [*call.args, *(keyword.value for keyword in call.keywords)]

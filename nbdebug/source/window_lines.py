@@ -200,16 +200,14 @@ class StepNumbers:
 
     def last_of(self, loop_range: ast.expr) -> int | None:
         """Return the last value of a ``range`` with step 1; None for anything else."""
-        is_range = isinstance(loop_range, ast.Call) and call_name(loop_range) == "range"
-        arguments = loop_range.args if is_range and isinstance(loop_range, ast.Call) else []
-        stop = self.value(arguments[-1]) if len(arguments) in (1, 2) else None
+        arguments = _range_bounds(loop_range)
+        stop = self.value(arguments[-1]) if arguments else None
         return stop - 1 if stop is not None else None
 
     def first_of(self, loop_range: ast.expr) -> int | None:
-        """Return the first value of a ``range``; None for anything else."""
-        is_range = isinstance(loop_range, ast.Call) and call_name(loop_range) == "range"
-        arguments = loop_range.args if is_range and isinstance(loop_range, ast.Call) else []
-        return self.value(arguments[0]) if len(arguments) > 1 else 0 if arguments else None
+        """Return the first value of a ``range`` with step 1; None for anything else."""
+        arguments = _range_bounds(loop_range)
+        return self.value(arguments[0]) if len(arguments) == 2 else 0 if arguments else None
 
     def value_for(self, node: ast.expr, variable: str, turn: int) -> int | None:
         """Return the number of an expression in the turn of a loop in which its variable has a value."""
@@ -250,6 +248,12 @@ class StepNumbers:
         """Return a number that is the same for a name in all expressions, and another one for each name."""
         number = int.from_bytes(name.encode(), "big") % _NAME_NUMBERS
         return 101 + (_NAME_NUMBERS - number if self.is_reversed else number)
+
+
+def _range_bounds(loop_range: ast.expr) -> list[ast.expr]:
+    """Return the one or two bounds of a ``range`` with step 1; none for anything else."""
+    arguments = loop_range.args if isinstance(loop_range, ast.Call) and call_name(loop_range) == "range" else []
+    return arguments if len(arguments) < 3 else []
 
 
 def _is_setting(node: ast.expr) -> bool:

@@ -24,7 +24,7 @@ from nbdebug.setup.notebook_names import user_variables
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import describe_edits, insert_after_statement, insert_before, replace_node, wrap_node
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
-from nbdebug.source.search import call_name, enclosing_scope, innermost_loop, syntax_tree
+from nbdebug.source.search import call_name, choice_branches, enclosing_scope, innermost_loop, syntax_tree
 
 _ROUNDS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _CLONES = "{{name: tensor.clone() for name, tensor in {}.items()}}"
@@ -184,8 +184,7 @@ def _copy_assigned(line: SourceLine | None) -> tuple[Edit, ...]:
     if line is None or shallow or not isinstance(statement, ast.Assign):
         return ()
     value = statement.value
-    branches = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
-    shared = [branch for branch in branches if call_name(branch) not in ("deepcopy", "clone")]
+    shared = [branch for branch in choice_branches(value) if call_name(branch) not in ("deepcopy", "clone")]
     edit = wrap_node(line.file, shared[0] if len(shared) == 1 else value, "copy.deepcopy({})")
     return (edit,) if _imports_copy(line.file) else (insert_before(line.file, statement.lineno, "import copy"), edit)
 
