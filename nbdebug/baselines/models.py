@@ -31,7 +31,7 @@ from nbdebug.predictions.table import PredictionTable
 
 # Rows added to each class so that no probability is 0: Krichevsky and Trofimov 1981, doi:10.1109/TIT.1981.1056331.
 _PSEUDO_COUNT = 0.5
-_SHUFFLED_DESCRIPTION = "your model's predictions shuffled over the rows"
+_SHUFFLED_DESCRIPTION = "your model with its predictions shuffled over the rows"
 _INVERSE_REGULARIZATION = 0.1  # inverse of the penalty, for standardized columns
 _RIDGE_PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 _ITERATIONS_PER_FIT, _MAX_FITS = 25, 12  # iterations per fit, and number of warm-started fits

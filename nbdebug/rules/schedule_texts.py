@@ -91,8 +91,8 @@ def describe_plateau_mode(kind: str, loop: LoopSummary, use: SchedulerUse, corre
     first, last = use.plateau_metrics[0], use.plateau_metrics[-1]
     subject = "a score" if correct_mode == "max" else "a loss"
     return (
-        f"{kind} is in mode {configured_mode!r} but gets {subject}: it went from {first:.3g} to {last:.3g} in "
-        f"{len(use.plateau_metrics)} calls. Each improvement counts as no progress, and the rate ended at "
+        f"{kind} is in mode {configured_mode!r} but gets {subject}, which went from {first:.3g} to {last:.3g} "
+        f"in {len(use.plateau_metrics)} calls. Each improvement counts as no progress, and the rate ended at "
         f"{loop.rates.final_ratio:.2g} of its peak.",
         f"The metric is {subject}, but the mode is {configured_mode!r}.",
         f"scheduler = ReduceLROnPlateau(optimizer, mode={correct_mode!r})",

@@ -287,7 +287,7 @@ def _finding(
     worst = max(sentinels, key=lambda item: item.count)
     sample = features.sample_index(worst.position)
     count = len(sentinels) - 1
-    others = f" So does one number in {f'each of {count} other features' if count > 1 else 'another feature'}."
+    others = f" Such a number also occurs in {f'each of {count} other features' if count > 1 else 'another feature'}."
     return Finding(
         message=f"The number {worst.value:g} seems to stand for missing values: it occurs {worst.count:,} times in "
         f"{features.feature_name(worst.row)} of the {len(features.part):,} samples read, and all other values lie "

@@ -88,7 +88,7 @@ def cannot_overfit(
         return
     without_gradient = overfit.attempts[-1].without_gradient if overfit.attempts else ()
     yield Finding(
-        message=f"The test on {len(overfit.examples)} samples failed. {overfit.headline}",
+        message=f"The overfit test on {len(overfit.examples)} samples failed. {overfit.headline}",
         where=_parameter_location(without_gradient) if overfit.cause in ("no gradient", "model") else Location(),
         cause=_CAUSES[overfit.cause],
         fix=_FIXES[overfit.cause],

@@ -59,8 +59,9 @@ def stuck_at_chance(record: Record, reference: Reference | NotChecked) -> Iterat
     comparison = None if isinstance(reference, NotChecked) else compare_with_reference(summary, reference)
     is_unlearnable = comparison is not None and not comparison.is_informative
     yield Finding(
-        message=f"After {summary.step_count} steps the loss is {summary.end:.4g}, on average over the last fifth; a "
-        f"constant prediction, independent of the input, reaches {summary.chance:.4g}.{_describe(comparison)}",
+        message=f"After {summary.step_count} steps, the loss is {summary.end:.4g}, the mean over the last "
+        f"fifth of the steps. A constant prediction, which ignores the input, reaches "
+        f"{summary.chance:.4g}.{_describe(comparison)}",
         cause="The targets have no relation to the inputs that a simple learner finds either: they are random or "
         "misaligned, or the relation is complex."
         if is_unlearnable

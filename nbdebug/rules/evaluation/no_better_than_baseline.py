@@ -164,8 +164,8 @@ def _no_better_than_constant_finding(baselines: Baselines, equal_baselines: list
     return Finding(
         message=f"The model predicts the same for each of the {other.rows} rows. Its {metric} is {model.value:.4g}."
         if is_same
-        else f"The model is not significantly better than a baseline: its {metric} is {model.value:.4g}, that "
-        f"of {description} is {other.value:.4g} (difference {other.gain_low:.3g} to {other.gain_high:.3g}, "
+        else f"The model is not significantly better than a baseline. Its {metric} is {model.value:.4g}; the "
+        f"{metric} of {description} is {other.value:.4g} (difference {other.gain_low:.3g} to {other.gain_high:.3g}, "
         f"{other.rows} rows).",
         cause="Either the network has not learned what its inputs tell about the targets, or they tell nothing."
         if blind

@@ -285,8 +285,8 @@ def _stale_average_finding(weight_copy: WeightCopy) -> Finding:
     names = f"{first} and {more} more" if more > 0 else first
     return Finding(
         message=f"The weights of {weight_copy.name}, a copy of the model, change from step to step, but its running "
-        f"statistics ({names}) do not: in eval mode it combines its weights with statistics that belong to other "
-        "weights, or to none.",
+        f"statistics ({names}) do not. In eval mode, the copy normalizes with statistics that do not belong to its "
+        "weights.",
         where=get_location(weight_copy.line, weight_copy.module, weight_copy.statistics[0]),
         cause="The average iterates over parameters(), which does not include the buffers.",
         fix=f"for kept, live in zip({weight_copy.name}.buffers(), model.buffers()):\n"

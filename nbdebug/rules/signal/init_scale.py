@@ -293,7 +293,8 @@ def _large_finding(weights: LargeWeights) -> Finding:
         message=f"The weights of {_every(len(gains), 'layer')} are large: their standard deviation is "
         f"{min(gains):.2g} to {max(gains):.2g} / √fan_in, and 0.58 / √fan_in in torch's initialization. In a trial of "
         f"{trials.steps} steps, the loss of another batch went from {trials.initial_loss:.3g} to {trials.loss:.3g}. "
-        f"With newly initialized weights, it went from {trials.changed_initial_loss:.3g} to {trials.changed_loss:.3g}.",
+        "With newly initialized weights, this loss went from "
+        f"{trials.changed_initial_loss:.3g} to {trials.changed_loss:.3g}.",
         where=weights.where,
         cause="Each layer enlarges the signal, so the first predictions are confident and wrong. Training spends its "
         "first steps on undoing that, and units far from zero rarely switch on or off.",

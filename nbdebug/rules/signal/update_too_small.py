@@ -98,12 +98,12 @@ def _changing_weights(record: Record) -> LayerSignal:
 def _finding(setup: Setup | NotChecked, parameters: tuple[str, ...], largest: Values, too_small: list[int]) -> Finding:
     names, is_all = [parameters[i] for i in too_small], len(too_small) == len(parameters)
     others = float(np.median(np.delete(largest, too_small))) if not is_all else float("nan")
-    comparison = "all layers are affected" if is_all else f"the median of the other layers is {others:.2g}"
+    comparison = "All layers are affected" if is_all else f"The median of the other layers is {others:.2g}"
     factor = 10 ** round(-3 - np.log10(largest[too_small].max()))
     return Finding(
         message=f"The ratio of update norm to weight norm is too small in {len(too_small)} of {len(parameters)} weight "
-        f"tensors. In nine of ten steps, it is below the number in parentheses: "
-        f"{describe_values(names, largest[too_small])}; {comparison}; about 0.001 is usual.",
+        f"tensors (0.9-quantile of the run): {describe_values(names, largest[too_small])}. {comparison}; about 0.001 "
+        "is usual.",
         where=Location(module_of_parameter(names[0]), names[0]),
         cause="The learning rate is orders of magnitude too low for these gradients."
         if is_all

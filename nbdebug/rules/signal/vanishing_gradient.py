@@ -141,12 +141,13 @@ def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
     much_smaller = [i for i in range(largest) if by_layer.relative[i] < by_layer.relative[largest] - 3]
     factor_per_layer = 10 ** ((by_layer.relative[largest] - by_layer.relative[smallest]) / max(largest - smallest, 1))
     return Finding(
-        message=f"The gradient shrinks by a factor of {factor_per_layer:.2g} per layer towards the input: the ratio of "
-        f"gradient norm to weight norm (median over the run) is {shares[largest]:.2g} in "
+        message=f"The gradient shrinks by a factor of {factor_per_layer:.2g} per layer towards the input. The median "
+        f"over the run of the ratio of gradient norm to weight norm is {shares[largest]:.2g} in "
         f"{format_module(by_layer.layers[largest])} and {shares[smallest]:.2g} in "
-        f"{format_module(by_layer.layers[smallest])} (gradient norms {sizes[largest]:.2g} and {sizes[smallest]:.2g}); "
-        f"the median over all layers is {np.median(shares):.2g}. Layers in which it is more than 1000 times smaller "
-        f"than the largest: {describe_values([by_layer.layers[i] for i in much_smaller], shares[much_smaller])}.",
+        f"{format_module(by_layer.layers[smallest])}, whose gradient norms are {sizes[largest]:.2g} and "
+        f"{sizes[smallest]:.2g}. The median over all layers is {np.median(shares):.2g}. The ratio is more than 1000 "
+        "times smaller than the largest in "
+        f"{describe_values([by_layer.layers[i] for i in much_smaller], shares[much_smaller])}.",
         where=Location(by_layer.layers[smallest]),
         cause="In the backward pass, each layer multiplies the gradient by its weights and by the derivative of its "
         "activation, and that product is far below 1: the weights are too small, or too many units are inactive.",

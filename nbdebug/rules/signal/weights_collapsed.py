@@ -57,8 +57,8 @@ def weights_collapsed(record: Record, setup: Setup | NotChecked, *, share: float
     cause, fix = _OF_PENALTY if decay == 0 else _OF_DECAY
     is_consequence = lost_gradient_first(record, names, decay)  # of G403, which then explains this finding
     yield Finding(
-        message=f"The weights of {len(names)} of {len(names) + len(others)} layers shrank to almost zero (norm at step "
-        f"{shrunk.last_step:,}, the last measured one, divided by the largest measured norm): "
+        message=f"The weights of {len(names)} of {len(names) + len(others)} layers shrank to almost zero. At step "
+        f"{shrunk.last_step:,}, the last measured step, the ratio of the weight norm to the largest measured norm is "
         f"{describe_values(names, shrunk.remaining)}; {comparison}.",
         where=Location(module_of_parameter(names[0]), names[0]),
         cause=cause,

@@ -124,7 +124,7 @@ def growing_activations(program: Program) -> list[Fact]:
 
 def small_updates(program: Program) -> list[Fact]:
     steps = run_steps(program)
-    return [2, 2, *[near(float(steps.updates(name).quantile(0.9)), 0.3) for name in matrices(steps)], 0.001]
+    return [2, 2, 0.9, *[near(float(steps.updates(name).quantile(0.9)), 0.3) for name in matrices(steps)], 0.001]
 
 
 def large_updates(program: Program) -> list[Fact]:
