@@ -136,8 +136,8 @@ def _decoder_finding(setup: Setup, decoder: DecoderInput, ahead: NextTokenOffset
     )
     return Finding(
         message="The decoder's input equals the target, token by token: at each position, it reads the token that it "
-        f"should predict. Input {decoder.position} of the model is the decoder's, input "
-        f"{decoder.source_position} the encoder's.",
+        f"should predict. The decoder receives input {decoder.position} of the model, and the encoder receives input "
+        f"{decoder.source_position}.",
         where=get_location(decoder.unchanged_line or line),
         cause="The decoder's input lacks a start token in front, which would put it one position behind the target."
         + candidate,
