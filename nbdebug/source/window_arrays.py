@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from nbdebug.source.location import SourceLine
 from nbdebug.source.producers import part_steps
-from nbdebug.source.scopes import Expression
+from nbdebug.source.scopes import Expression, Scope
 from nbdebug.source.search import call_name, call_subject, enclosing_scope
 from nbdebug.source.variable_values import Part, possible_assignments
 from nbdebug.source.window_lines import StepNumbers, loop_elements, selected_part
@@ -54,7 +54,8 @@ def misplaced_slice_line(inputs: Expression, targets: Expression) -> SourceLine 
 
 
 def _misplaced_line(inputs: Expression, targets: Expression, *, is_reversed: bool) -> SourceLine | None:
-    windows, wanted = ([*_steps(expression, None, is_reversed=is_reversed)] for expression in (inputs, targets))
+    search = _StepSearch(is_reversed=is_reversed)
+    windows, wanted = ([*search.steps(expression, None)] for expression in (inputs, targets))
     lines = {
         _wrong_line(window, target)
         for window in windows
@@ -72,58 +73,93 @@ def _wrong_line(window: _Steps, target: _Steps) -> SourceLine:
     return window.line if target.is_named or target.start == window.whole_stop else target.line
 
 
-def _steps(
-    expression: Expression, position: int | None, *, is_reversed: bool, depth: int = _MAX_DEPTH
-) -> Iterator[_Steps]:
-    """Yield the steps that the first row of an array may hold, for each value that its variables may have."""
-    made, position = [*part_steps(expression, position, passes_conversions=True)][-1]
-    node = made.node
-    parts: list[Part] = possible_assignments(made, position) if isinstance(node, ast.Name) else []
-    for part in parts if depth else ():
-        yield from _steps(*part, is_reversed=is_reversed, depth=depth - 1)
-    if isinstance(node, ast.Subscript):
-        yield from _of_selection(made, node, is_reversed=is_reversed, depth=depth)
-    elif isinstance(node, ast.Call) and call_name(node) in _WINDOW_CALLS:
-        yield from _of_windows(made, node, is_reversed=is_reversed)
-    elif isinstance(node, ast.Call) and call_name(node) in _COPIES and (subject := call_subject(node)) is not None:
-        copied = Expression(made.scope, subject)
-        yield from _steps(copied, None, is_reversed=is_reversed, depth=depth - 1) if depth else ()
-    else:
-        yield from _of_loop(made, is_reversed=is_reversed)
+class _StepSearch:
+    """A search for the steps in the first row of an array.
 
+    Args:
+        is_reversed: the order of the numbers that stand for the names in the code.
+    """
 
-def _of_windows(made: Expression, call: ast.Call, *, is_reversed: bool) -> Iterator[_Steps]:
-    """Yield the steps of the first window of a call that makes all windows of a series."""
-    option, place = _WINDOW_CALLS[call_name(call)]
-    is_method = call_name(call) == "unfold"
-    series = call.func.value if is_method and isinstance(call.func, ast.Attribute) else next(iter(call.args), None)
-    width = next((keyword.value for keyword in call.keywords if keyword.arg == option), None)
-    width = width or next(iter(call.args[place:]), None)
-    if series is None or width is None:
-        return
-    number = StepNumbers(made.scope, ast.unparse(series), call, is_reversed=is_reversed).value(width)
-    if number is not None and number > 0:
-        yield _Steps(_name(series), 0, number, made.line, number)
+    def __init__(self, *, is_reversed: bool) -> None:
+        self._is_reversed = is_reversed
 
+    def steps(self, expression: Expression, position: int | None, depth: int = _MAX_DEPTH) -> Iterator[_Steps]:
+        """Yield the steps that the first row of an array may hold, for each value that its variables may have."""
+        made, position = [*part_steps(expression, position, passes_conversions=True)][-1]
+        node = made.node
+        parts: list[Part] = possible_assignments(made, position) if isinstance(node, ast.Name) else []
+        for part in parts if depth else ():
+            yield from self.steps(*part, depth - 1)
+        if isinstance(node, ast.Subscript):
+            yield from self._of_selection(made, node, depth)
+        elif isinstance(node, ast.Call) and call_name(node) in _WINDOW_CALLS:
+            yield from self._of_windows(made, node)
+        elif isinstance(node, ast.Call) and call_name(node) in _COPIES and (subject := call_subject(node)) is not None:
+            copied = Expression(made.scope, subject)
+            yield from self.steps(copied, None, depth - 1) if depth else ()
+        else:
+            yield from self._of_loop(made)
 
-def _of_selection(made: Expression, node: ast.Subscript, *, is_reversed: bool, depth: int) -> Iterator[_Steps]:
-    """Yield the steps of the first row that an index selects from windows or from a series."""
-    parts = getattr(node.slice, "elts", [node.slice])
-    numbers = StepNumbers(made.scope, ast.unparse(node.value), node, is_reversed=is_reversed)
-    rows = parts[0]
-    first = numbers.value(rows.lower) if isinstance(rows, ast.Slice) and rows.lower else 0
-    if not isinstance(rows, ast.Slice) or first is None or first < 0:
-        return
-    owner = Expression(made.scope, node.value)
-    inner = [*_steps(owner, None, is_reversed=is_reversed, depth=depth - 1)] if depth else []
-    wholes = [steps for steps in inner if steps.whole_stop is not None or isinstance(node.value, ast.Subscript)]
-    for steps in wholes:
-        moved = replace(steps, start=steps.start + first, stop=steps.stop + first)
-        moved = replace(moved, line=made.line, is_named=False) if first or len(parts) > 1 else moved
-        yield from _of_columns(moved, parts[1:], numbers) if steps.whole_stop is not None else [moved]
-    if not wholes:
-        is_named = isinstance(rows.lower, (ast.Name, ast.Attribute))
-        yield _Steps(_name(node.value), first, first + 1, made.line, is_named=is_named)
+    def _of_windows(self, made: Expression, call: ast.Call) -> Iterator[_Steps]:
+        """Yield the steps of the first window of a call that makes all windows of a series."""
+        option, place = _WINDOW_CALLS[call_name(call)]
+        is_method = call_name(call) == "unfold"
+        series = call.func.value if is_method and isinstance(call.func, ast.Attribute) else next(iter(call.args), None)
+        width = next((keyword.value for keyword in call.keywords if keyword.arg == option), None)
+        width = width or next(iter(call.args[place:]), None)
+        if series is None or width is None:
+            return
+        number = self._numbers(made.scope, ast.unparse(series), call).value(width)
+        if number is not None and number > 0:
+            yield _Steps(_name(series), 0, number, made.line, number)
+
+    def _of_selection(self, made: Expression, node: ast.Subscript, depth: int) -> Iterator[_Steps]:
+        """Yield the steps of the first row that an index selects from windows or from a series."""
+        parts = getattr(node.slice, "elts", [node.slice])
+        numbers = self._numbers(made.scope, ast.unparse(node.value), node)
+        rows = parts[0]
+        first = numbers.value(rows.lower) if isinstance(rows, ast.Slice) and rows.lower else 0
+        if not isinstance(rows, ast.Slice) or first is None or first < 0:
+            return
+        owner = Expression(made.scope, node.value)
+        inner = [*self.steps(owner, None, depth - 1)] if depth else []
+        wholes = [steps for steps in inner if steps.whole_stop is not None or isinstance(node.value, ast.Subscript)]
+        for steps in wholes:
+            moved = replace(steps, start=steps.start + first, stop=steps.stop + first)
+            moved = replace(moved, line=made.line, is_named=False) if first or len(parts) > 1 else moved
+            yield from _of_columns(moved, parts[1:], numbers) if steps.whole_stop is not None else [moved]
+        if not wholes:
+            is_named = isinstance(rows.lower, (ast.Name, ast.Attribute))
+            yield _Steps(_name(node.value), first, first + 1, made.line, is_named=is_named)
+
+    def _of_loop(self, made: Expression) -> Iterator[_Steps]:
+        """Yield the steps of the first row of what a loop joins: a row, or a column of shifted slices, in each turn."""
+        function = enclosing_scope(made.line)
+        elements = [*loop_elements(made, function)] if function else []
+        selected = selected_part(made.scope, elements[0][0]) if len(elements) == 1 else None
+        if selected is None:
+            return
+        _, variable, turns = elements[0]
+        numbers = self._numbers(made.scope, ast.unparse(selected.value), selected)
+        first, last = numbers.first_of(turns), numbers.last_of(turns)
+        index = getattr(selected.slice, "elts", [selected.slice])[0]
+        bounds = (index.lower or ast.Constant(0), index.upper) if isinstance(index, ast.Slice) else (index, None)
+        if first is None or last is None:
+            return
+        start = numbers.value_for(bounds[0], variable, first)
+        stop = start + 1 if start is not None else None
+        if _joins_columns(made.node):
+            end = numbers.value_for(bounds[0], variable, last)
+            stop = end + 1 if end is not None else None
+        elif bounds[1] is not None:
+            stop = numbers.value_for(bounds[1], variable, first)
+        if start is not None and stop is not None and start < stop:
+            line = SourceLine(made.scope.file, selected.lineno, made.scope.function)
+            yield _Steps(_name(selected.value), start, stop, line, stop if stop > start + 1 else None)
+
+    def _numbers(self, scope: Scope, series: str, reader: ast.expr) -> StepNumbers:
+        """Return the numbers of the names in an expression that selects steps of a series."""
+        return StepNumbers(scope, series, reader, is_reversed=self._is_reversed)
 
 
 def _of_columns(steps: _Steps, parts: list[ast.expr], numbers: StepNumbers) -> Iterator[_Steps]:
@@ -139,32 +175,6 @@ def _of_columns(steps: _Steps, parts: list[ast.expr], numbers: StepNumbers) -> I
     )
     stop = stop if isinstance(index, ast.Slice) else start + 1
     yield replace(steps, start=start, stop=stop, whole_stop=steps.stop if parts else steps.whole_stop)
-
-
-def _of_loop(made: Expression, *, is_reversed: bool) -> Iterator[_Steps]:
-    """Yield the steps of the first row of what a loop joins: a row, or a column of shifted slices, in each turn."""
-    function = enclosing_scope(made.line)
-    elements = [*loop_elements(made, function)] if function else []
-    selected = selected_part(made.scope, elements[0][0]) if len(elements) == 1 else None
-    if selected is None:
-        return
-    _, variable, turns = elements[0]
-    numbers = StepNumbers(made.scope, ast.unparse(selected.value), selected, is_reversed=is_reversed)
-    first, last = numbers.first_of(turns), numbers.last_of(turns)
-    index = getattr(selected.slice, "elts", [selected.slice])[0]
-    bounds = (index.lower or ast.Constant(0), index.upper) if isinstance(index, ast.Slice) else (index, None)
-    if first is None or last is None:
-        return
-    start = numbers.value_for(bounds[0], variable, first)
-    stop = start + 1 if start is not None else None
-    if _joins_columns(made.node):
-        end = numbers.value_for(bounds[0], variable, last)
-        stop = end + 1 if end is not None else None
-    elif bounds[1] is not None:
-        stop = numbers.value_for(bounds[1], variable, first)
-    if start is not None and stop is not None and start < stop:
-        line = SourceLine(made.scope.file, selected.lineno, made.scope.function)
-        yield _Steps(_name(selected.value), start, stop, line, stop if stop > start + 1 else None)
 
 
 def _joins_columns(node: ast.expr) -> bool:
