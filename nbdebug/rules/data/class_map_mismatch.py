@@ -223,8 +223,8 @@ def _renumbered_codes_finding(setup: Setup, codes: RenumberedCodes) -> Finding:
     line = _coding_line(setup, codes)
     return Finding(
         message=f"{len(codes.codes)} of {codes.count} codes in {column} seem to stand for other categories in "
-        f"validation.{pairs} The mean targets of all codes differ by {codes.sigma:.3g} standard errors between the "
-        f"splits, and by {codes.renumbered_sigma:.2g} after the codes are renumbered (root mean square)."
+        f"validation.{pairs} Between the splits, the mean targets of the codes differ by {codes.sigma:.3g} standard "
+        f"errors (root mean square), and by {codes.renumbered_sigma:.2g} after the codes are renumbered."
         f"{_describe_shares(codes)}",
         where=get_location(line),
         cause="Each split numbered the categories of its inputs independently.",

@@ -144,8 +144,8 @@ def _rewritten_finding(rewritten: RewrittenSamples) -> Finding:
         f"mean is {rewritten.means[0]:.3g} and then {rewritten.means[1]:.3g}, the standard deviation "
         f"{rewritten.deviations[0]:.3g} and then {rewritten.deviations[1]:.3g}; expected the same values.",
         where=get_location(rewritten.line),
-        cause="Reading a sample writes to it in place, so every epoch gets what the previous one has left. The values "
-        "that are stored now stay changed until the data are loaded again.",
+        cause="Reading a sample writes to it in place, so every epoch gets what the previous one has left. The "
+        "stored data stay changed until you load them again.",
         fix=describe_edits(edits) or _COPY_FIX,
         edits=edits,
         evidence={"split": rewritten.split, "samples": rewritten.samples, "means": rewritten.means},

@@ -90,8 +90,8 @@ def _describe(comparison: ReferenceComparison | None) -> str:
         return ""
     return (
         f" On the same {comparison.rows:,} training rows, the {comparison.metric} of a simple learner "
-        f"({comparison.learner}) is {comparison.reference:.3g} if it predicts each row from the others; that of a "
-        f"constant prediction is {comparison.constant:.3g}."
+        f"({comparison.learner}, fitted to the other rows) is {comparison.reference:.3g}; that of a constant "
+        f"prediction is {comparison.constant:.3g}."
     )
 
 

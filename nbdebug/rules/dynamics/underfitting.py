@@ -105,7 +105,7 @@ def _worse_than_reference_finding(summary: RunSummary, comparison: ReferenceComp
     return Finding(
         message=f"After {summary.step_count} steps, the training {metric} is {comparison.network:.3g}. A simple "
         f"learner ({comparison.learner}) reaches {comparison.reference:.3g} on the same {comparison.rows:,} rows, "
-        "although it predicts each row from the others.",
+        "although it has not seen the row that it predicts.",
         cause="The inputs hold what the network has not learned: the model is too small or too strongly regularized, "
         "its initialization or learning rate is unsuitable, or it does not receive these inputs and targets in the "
         "loop.",

@@ -264,7 +264,8 @@ def _target_finding(ignored: IgnoredTarget) -> Finding:
         return _ignored_flag_finding(ignored)
     return Finding(
         message=f"The {ignored.samples} of {ignored.batch_size} samples with target {ignored.value:g} have no "
-        f"influence on the loss: it stays the same whatever the model returns for them. Only those with {others} do.",
+        f"influence on the loss: it stays the same whatever the model returns for them. Only samples with target "
+        f"{others} affect it.",
         cause="The loss expects the labels -1 and 1: with -1 in place of 0, all samples have an influence."
         if ignored.expects_signs
         else f"The loss has no term for {ignored.value:g}.",

@@ -164,7 +164,8 @@ def _cause_and_fix_of_targets(values: Tensor) -> tuple[str, str]:
     if len(marks) == 1 and {0.0, 1.0} <= distinct and not 1 < max(marks) < _MIN_MARK:
         mark = marks.pop()
         return (
-            f"The targets are 0, 1 and {mark:g}, which marks unknown labels that must not count.",
+            f"The targets are 0, 1 and {mark:g}. The value {mark:g} seems to mark unknown labels, which the loss "
+            "should leave out.",
             f"known = target != {mark:g}\nloss = loss_fn(output[known], target[known])",
         )
     if all(value >= 0 and value == round(value) for value in distinct):

@@ -176,7 +176,7 @@ def _outside_finding(
     role = "targets" if domain.argument == "target" else "predictions"
     loss_line = (call.line or known_origin_line(setup, "loss")) if role == "targets" else None
     return Finding(
-        message=f"{share:.0%} of the {role} of {call.name} in the first batch are outside its domain: these {span}.",
+        message=f"{share:.0%} of the {role} of {call.name} in the first batch {span}, which is outside its domain.",
         where=call.where if role == "predictions" else where,
         related=get_related_lines((loss_line, f"the loss expects {domain.expected}")),
         cause=f"{call.name} expects {domain.expected} as {role}.",

@@ -260,7 +260,7 @@ def _position_finding(setup: Setup, dependence: PositionDependence, size: int) -
     is_index = _selects_by_index(call)
     table = find_misplaced_table(setup.eager_model, call)
     finding = Finding(
-        message=f"The output for a sample changes if the {size} samples of its batch are rotated by one row. "
+        message=f"The output for a sample changes if the {size} samples of its batch are shifted by one row. "
         f"{_describe_use_of_position(call, size, takes_sequences=takes_sequences)}",
         where=dependence.where,
         cause=f"The batch axis is where {name} expects the steps."

@@ -239,8 +239,8 @@ def _scaled_clipping(clips: ClippingSummary, share: float, min_calls: int) -> tu
     """Message, cause and fix for calls that clip gradients that a GradScaler has scaled."""
     if clips.scaled_calls > share * max(clips.checked_calls, min_calls):
         return (
-            f"{clips.scaled_calls} of the {clips.checked_calls} calls that were looked at clip gradients that are "
-            "still multiplied by the scale of the GradScaler.",
+            f"{clips.scaled_calls} of the {clips.checked_calls} inspected calls clip gradients that are still "
+            " multiplied by the scale of the GradScaler.",
             "max_norm is compared with the gradient times the scale, because unscale_() was not called before.",
             "scaler.unscale_(optimizer)   # before this line",
         )

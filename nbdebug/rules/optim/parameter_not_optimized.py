@@ -217,7 +217,7 @@ def _unfrozen_finding(setup: Setup, names: tuple[str, ...], parameters: list[Par
         "gradient, but no parameter group contains them, so no step updates them.",
         where=get_location(line, module, names[0]),
         related=get_related_lines((only_optimizer_line(setup), _CREATED)),
-        cause="The optimizer was created from the parameters that were trainable before.",
+        cause="The optimizer was created from the parameters that were trainable at that time.",
         fix=f"optimizer.add_param_group({{'params': list(model.get_submodule({module!r}).parameters())}})"
         "   # after unfreezing it",
         edits=_all_parameters_edits(setup, others, group),

@@ -168,9 +168,9 @@ def _agreement_finding(size: int, views: CollapsedViews, limit: float, state: st
         views.discarding_line or views.gathering_line or _choosing_line(views, edits) or views.line,
     )
     return Finding(
-        message=f"{state.format(size)}: their distance from the "
-        f"mean sample, relative to its size, is {views.spread:.2g} (limit {limit:.2g}), and {views.earlier_spread:.2g} "
-        f"in an earlier layer. The loss is {views.loss:.3g}, and {views.constant_loss:.3g} if all outputs are equal.",
+        message=f"{state.format(size)}: their distance from the mean sample, relative to its size, "
+        f"is {views.spread:.2g} (limit {limit:.2g}), and {views.earlier_spread:.2g} in an earlier layer. The loss is "
+        f"{views.loss:.3g}; if all outputs are equal, it is {views.constant_loss:.3g}.",
         where=line.where(views.where.module) if line else views.where,
         cause="The loss only asks the views of a sample to agree, and both sides are trained towards each other, so "
         "equal outputs for all samples are nearly the best solution.",

@@ -152,7 +152,7 @@ def _loss_was_affected(record: Record, step: int) -> bool:
 
 def _burst_finding(record: Record, burst: GradientBurst) -> Finding:
     description = (
-        f"{burst.norm:.2g}, {burst.norm / burst.usual:.2g} times the usual {burst.usual:.2g} of this run"
+        f"{burst.norm:.2g}, which is {burst.norm / burst.usual:.2g} times the usual {burst.usual:.2g} of this run"
         if np.isfinite(burst.norm)
         else f"not finite; the usual norm of this run is {burst.usual:.2g}"
     )

@@ -139,7 +139,7 @@ def _finding(activation: Saturation, count: int, max_share: float) -> Finding:
     if _is_softmax(node):
         is_scaled = bool(node.inputs) and node.inputs[0].name in ("Div", "Mul")
         unit, cause, fix = ("rows", *(_LARGE_QUERIES if is_scaled else _UNSCALED_SCORES))
-    more = f"; {count - 1} more activations are saturated too" if count > 1 else ""
+    more = f"; {count - 1} more activation{'s are' if count > 2 else ' is'} saturated too" if count > 1 else ""
     return Finding(
         message=f"{activation.saturated_share:.0%} of the {unit} of a {call} are saturated before training (limit "
         f"{max_share:.0%}){more}.",
