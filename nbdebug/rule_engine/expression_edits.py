@@ -344,7 +344,8 @@ def keep_inside_domain(operation: str, line: SourceLine | None) -> tuple[Edit, .
 def invert_padding_mask(line: SourceLine | None) -> tuple[Edit, ...]:
     """Return the inversion of the only padding mask on a line: of a call, of ``masked_fill``, or with another name.
 
-    Where the line computes the mask of a later call, it is inverted there if it has no other use.
+    Where the line computes the mask of a later call, or of another function, it is inverted there if it has no other
+    use.
     """
     statement = covering_statement(line) if line else None
     if line is not None and isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name):
@@ -356,7 +357,8 @@ def invert_padding_mask(line: SourceLine | None) -> tuple[Edit, ...]:
         masks = [mask for mask in _padding_masks(ast.walk(scope)) if name in read_names(mask)]
         reads = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name]
         is_only_use = sum(isinstance(node.ctx, ast.Load) for node in reads) == 1
-        if is_only_use and len(masks) == 1 and isinstance(masks[0], ast.Name):
+        is_passed_on = not masks and isinstance(statement.value, (ast.Compare, ast.UnaryOp))
+        if is_only_use and (is_passed_on or (len(masks) == 1 and isinstance(masks[0], ast.Name))):
             masks = [statement.value]
     return (_invert_mask(line.file, masks[0]),) if line is not None and len(masks) == 1 else ()
 

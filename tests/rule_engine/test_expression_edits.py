@@ -122,6 +122,16 @@ def changed(line: SourceLine, edits: Edits) -> str:
             "real = tokens != 0\nh = self.attend(h, h, h, key_padding_mask=~real)\nh = (h * real).sum(1)\n",
         ),
         (
+            "real = tokens != 0\nfor layer in layers:\n    h = layer(h, real)\n",
+            expressions.invert_padding_mask,
+            "real = tokens == 0\nfor layer in layers:\n    h = layer(h, real)\n",
+        ),
+        (
+            "real = tokens != 0\nh = layer(h, real)\nh = pool(h, real)\n",
+            expressions.invert_padding_mask,
+            "real = tokens != 0\nh = layer(h, real)\nh = pool(h, real)\n",
+        ),
+        (
             "s = s.masked_fill(padded[:, None], 1e-9)\n",
             expressions.exclude_by_fill,
             "s = s.masked_fill(padded[:, None], torch.finfo(s.dtype).min)\n",

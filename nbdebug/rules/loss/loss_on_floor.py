@@ -19,14 +19,14 @@ from nbdebug.measurements.cosine_logits import PRODUCTS, CosineLogits
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.output_range import OutputRange
 from nbdebug.records import Record
-from nbdebug.rule_engine.expression_edits import line_of
+from nbdebug.rule_engine.expression_edits import divide_instead, line_of
 from nbdebug.rule_engine.layer_edits import remove_layer
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import replace_node, wrap_node
+from nbdebug.source.edits import describe_edits, replace_node, wrap_node
 from nbdebug.source.location import get_location
 from nbdebug.source.search import call_name
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _FLAT_GAP, _UNSCALED_GAP = 0.6, 1.15  # between the right logit and the others
 _HIGH_FLOOR, _HELD_BACK = 0.2, 0.5  # the floor as a share of chance; the loss with a larger factor, of the floor
+_SMALL_FACTOR = 0.2  # divided by it, cosines are 5 times as large or more
 _UNIT_TOLERANCE = 1e-3  # of the factor of cosines that are not scaled
 _UNBOUNDED_FACTOR = 10.0  # a bounded loss does not fall to minus this many times its value at the start
 
@@ -169,15 +170,19 @@ def _is_held_back(logits: CosineLogits) -> bool:
 
 def _cosine_finding(run_summary: RunSummary, logits: CosineLogits) -> Finding:
     """Report cosines that are too small as logits."""
-    factor = "" if _is_unscaled(logits) else f" times {logits.scale:.3g}"
+    factor, edits = "" if _is_unscaled(logits) else f" times {logits.scale:.3g}", _temperature_edits(logits)
+    use = (
+        f"multiplied by {logits.scale:.3g}" if logits.scale <= _SMALL_FACTOR else "not divided by a temperature below 1"
+    )
     return Finding(
         message=f"The loss ended at {run_summary.end:.4g}. Its logits are cosines{factor}, so with "
         f"{logits.classes} classes it cannot fall below {logits.floor:.4g}; equal logits give {logits.chance:.4g}.",
         where=get_location(logits.line),
         cause=f"The right class gets at most {math.exp(logits.gap):.2g} times the probability of another: the cosines "
-        "are not divided by a temperature below 1.",
-        fix="logits = cosines / 0.1   # divide by the temperature; for classes, multiply by a scale such as 30",
-        edits=_temperature_edits(logits),
+        f"are {use}.",
+        fix=describe_edits(edits)
+        or "logits = cosines / 0.1   # divide by the temperature; for classes, multiply by a scale such as 30",
+        edits=edits,
         evidence={
             "end": run_summary.end,
             "floor": logits.floor,
@@ -194,7 +199,9 @@ def _is_unscaled(logits: CosineLogits) -> bool:
 
 
 def _temperature_edits(logits: CosineLogits) -> tuple[Edit, ...]:
-    """Return the division of cosines by a temperature, where a statement only stores their product."""
+    """Return the division of cosines by a temperature: by the one they are multiplied by, or where they are stored."""
+    if logits.scale <= _SMALL_FACTOR:
+        return divide_instead(logits.line)
     statement = covering_statement(logits.line) if logits.line else None
     value = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
     is_product = isinstance(value, ast.BinOp) and isinstance(value.op, ast.MatMult)

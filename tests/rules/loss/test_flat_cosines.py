@@ -209,3 +209,10 @@ def test_loss_on_floor_divides_the_product_of_unit_vectors_by_a_temperature() ->
     torch.manual_seed(0)
     (finding,) = watched(Pairs(0.3), matching_loss(None))
     assert [line for change in finding.changes for line in change.added] == ["scores = views[0] @ views[1].t() / 0.1"]
+
+
+def test_loss_on_floor_divides_cosines_by_a_temperature_that_multiplies_them() -> None:
+    torch.manual_seed(0)
+    (finding,) = watched(Prototypes(0.07), F.cross_entropy, epochs=20)
+    assert "the cosines are multiplied by 0.07" in (finding.cause or "")
+    assert [line for change in finding.changes for line in change.added] == ["return cosines / self.factor"]
