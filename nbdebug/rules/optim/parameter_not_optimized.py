@@ -26,7 +26,8 @@ from nbdebug.setup.optimizer_code import optimizer_code
 from nbdebug.setup.setup import optimized_parameters
 from nbdebug.setup.source_lines import creation_line, find_setup_creation, only_optimizer_line, parameters_line
 from nbdebug.setup.user_code import user_written_objects
-from nbdebug.source.edits import replace_node
+from nbdebug.source.creation import Creation
+from nbdebug.source.edits import node_text, replace_node
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.search import (
     call_arguments,
@@ -131,6 +132,7 @@ def parameter_not_optimized(
             related=get_related_lines((creation_line(setup, setup.loss_fn), "the loss is created here")),
             cause="The optimizer was created from the model, but the loss has its own parameters.",
             fix=f"optimizer = {optimizer_code(optimizers[0], '[*model.parameters(), *loss_fn.parameters()]')}",
+            edits=_loss_parameters_edits(setup),
             evidence={"parameters": loss_parameters},
         )
     if tensors:
@@ -315,16 +317,41 @@ def _all_parameters_edits(
 
     Return () if that would change settings of groups, or train parameters that should be frozen.
     """
-    optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
-    creation = find_setup_creation(setup, optimizer)
-    is_plain = optimizer is not None and len(optimizer.param_groups) == 1
+    creation = _creation_with_one_group(setup)
     is_whole = all(entry.groups or not entry.parameter.requires_grad for entry in others)
-    if creation is None or not is_plain or not is_whole or not creation.call.args or not missing:
+    if creation is None or not is_whole or not missing:
         return ()
     first = creation.call.args[0]
-    name = name_at(setup, SourceLine(creation.file, creation.call.lineno), setup.model)
+    name = name_at(setup, creation.line, setup.model)
     code = f"{name}.parameters()"
     return (replace_node(creation.file, first, code),) if name and ast.unparse(first) != code else ()
+
+
+def _loss_parameters_edits(setup: Setup) -> tuple[Edit, ...]:
+    """Return the addition of the parameters of the loss to those that the only optimizer is created with.
+
+    Return () if the line of the optimizer cannot use the loss.
+    """
+    creation, loss_creation = _creation_with_one_group(setup), find_setup_creation(setup, setup.loss_fn)
+    if creation is None or loss_creation is None or loss_creation.file != creation.file:
+        return ()
+    name = name_at(setup, creation.line, setup.loss_fn)
+    if name is None or loss_creation.line.number >= creation.line.number:
+        return ()
+    first = creation.call.args[0]
+    parameters = first.args[0] if call_name(first) == "list" and isinstance(first, ast.Call) and first.args else first
+    text = f"[*{node_text(creation.file, parameters)}, *{name}.parameters()]"
+    return (replace_node(creation.file, first, text),)
+
+
+def _creation_with_one_group(setup: Setup) -> Creation | None:
+    """Return the call that creates the only optimizer from the parameters of one group; None for any other."""
+    optimizer = setup.optimizers[0] if len(setup.optimizers) == 1 else None
+    creation = find_setup_creation(setup, optimizer)
+    if optimizer is None or creation is None or len(optimizer.param_groups) > 1 or not creation.call.args:
+        return None
+    has_groups = any(isinstance(node, ast.Dict) for node in ast.walk(creation.call.args[0]))
+    return None if has_groups else creation
 
 
 def _further_optimizer(optimizer: torch.optim.Optimizer, module: str) -> str:

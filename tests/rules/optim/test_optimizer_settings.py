@@ -28,6 +28,14 @@ class LearnedLossWeights(nn.Module):
         return (torch.exp(-self.weights) * errors + self.weights).sum()
 
 
+class OwnLossWeights(LearnedLossWeights):
+    """A loss that is created before its optimizer."""
+
+
+class LaterLossWeights(LearnedLossWeights):
+    """A loss that is created after one optimizer, and before one with groups."""
+
+
 class PerceptualLoss(nn.Module):
     """A squared error between features of a fixed network."""
 
@@ -53,6 +61,26 @@ def setup_with_loss(loss_fn: nn.Module, optimize_loss: bool) -> Setup:
 def test_parameter_not_optimized_reports_loss_parameters_outside_optimizer() -> None:
     findings = rule_findings(setup_with_loss(LearnedLossWeights(), optimize_loss=False), "O503")
     assert [finding.where.parameter for finding in findings] == ["weights"]
+
+
+def test_parameter_not_optimized_adds_the_parameters_of_the_loss_where_the_optimizer_is_created() -> None:
+    net = network(2)
+    criterion = OwnLossWeights()
+    nadam = torch.optim.NAdam(list(net.parameters()), lr=1e-3)
+    (finding,) = rule_findings(minimal_setup(net, X, X[:, :2], criterion, optimizers=(nadam,)), "O503")
+    assert [line for change in finding.changes for line in change.added] == [
+        "nadam = torch.optim.NAdam([*net.parameters(), *criterion.parameters()], lr=1e-3)"
+    ]
+
+
+def test_parameter_not_optimized_does_not_add_parameters_of_a_later_loss_or_to_groups() -> None:
+    net = network(2)
+    rprop = torch.optim.Rprop(net.parameters(), lr=0.1)
+    criterion = LaterLossWeights()
+    groups = torch.optim.RAdam([{"params": net.parameters(), "lr": 1e-3}])
+    for optimizer in (rprop, groups):
+        (finding,) = rule_findings(minimal_setup(net, X, X[:, :2], criterion, optimizers=(optimizer,)), "O503")
+        assert finding.changes == ()
 
 
 def test_parameter_not_optimized_names_an_empty_group_beside_other_optimizers() -> None:
