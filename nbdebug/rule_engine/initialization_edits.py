@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from nbdebug.finding import Edit
-from nbdebug.rule_engine.expression_edits import only_call
+from nbdebug.rule_engine.expression_edits import is_namespace, only_call
 from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.setup import Setup
 from nbdebug.setup.initialization import initialization_line
@@ -19,6 +19,7 @@ _INITIALIZATIONS = (
     *("xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_", "orthogonal_", "sparse_"),
     *("eye_", "dirac_"),
 )
+_RANDOM_CALLS = {"zeros": "randn", "ones": "randn", "zeros_like": "randn_like", "ones_like": "randn_like"}
 _CONSTANTS = ("constant_", "zeros_", "ones_", "zero_", "fill_")
 
 
@@ -61,10 +62,13 @@ def _fills_own_parameters(setup: Setup, line: SourceLine) -> bool:
 
 
 def _draw_values(line: SourceLine | None, deviation: float) -> tuple[Edit, ...]:
-    """Return the change of the only call on a line that fills a tensor with one number, with the line's own names."""
-    call = only_call(line, _CONSTANTS)
+    """Return the change of the only call on a line that fills or creates a tensor of one number, with its own names."""
+    call = only_call(line, (*_CONSTANTS, *_RANDOM_CALLS))
     if line is None or call is None or not isinstance(call.func, ast.Attribute):
         return ()
+    if call_name(call) in _RANDOM_CALLS:
+        created = node_text(line.file, call).replace(call.func.attr, _RANDOM_CALLS[call.func.attr], 1)
+        return (replace_node(line.file, call, f"{deviation:g} * {created}"),) if is_namespace(call.func.value) else ()
     owner = node_text(line.file, call.func.value)
     has_tensor = owner.rpartition(".")[2] == "init"  # a function of torch.nn.init; else a method of the tensor
     if has_tensor and not call.args:

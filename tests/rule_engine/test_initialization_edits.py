@@ -35,6 +35,18 @@ CASES = {
     "layer of torch": (LAYER, "nn.init.constant_(model.layer.weight, 0.3)", "pass", "pass"),
     "own parameter": (OWN, "nn.init.constant_(model.weight, 0.3)", "", "nn.init.normal_(model.weight, std=0.1)"),
     "method of a tensor": (OWN, "model.weight.data.fill_(0.3)", "", "model.weight.data.normal_(std=0.1)"),
+    "creation": (
+        OWN,
+        "model.weight = nn.Parameter(torch.zeros(3, 4))",
+        "",
+        "model.weight = nn.Parameter(0.1 * torch.randn(3, 4))",
+    ),
+    "creation by an array library": (
+        OWN,
+        "import numpy as np; model.weight.data = torch.tensor(np.zeros((3, 4)).astype('float32'))",
+        "",
+        "",
+    ),
     "name of a function": (OWN, "from torch.nn.init import ones_; ones_(model.weight)", "", ""),
 }
 
