@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.debugger import Debugger
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import source_line
 from tests.rules.rule_findings import rule_findings
@@ -99,3 +100,35 @@ def test_labels_of_an_output_without_other_columns_are_row_numbers_too(tmp_path:
     setup = Setup(nn.Linear(6, 3), DataLoader(TensorDataset(X, torch.arange(64) % 3), 32), loss_fn=loss_fn)
     (finding,) = rule_findings(setup, "L214")
     assert finding.evidence["rows with influence"] == [0, 1, 2]
+
+
+class Heads(nn.Module):
+    """A flag and a box for each sample."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flag, self.box = nn.Linear(6, 1), nn.Linear(6, 4)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"flag": self.flag(x)[:, 0], "box": self.box(x)}
+
+
+def loss_of_heads(output: dict[str, Tensor], target: Tensor) -> Tensor:
+    present = target[:, 4].int()
+    flag = nn.functional.binary_cross_entropy_with_logits(output["flag"], target[:, 4])
+    return flag + nn.functional.l1_loss(output["box"][present], target[present, :4])
+
+
+def test_watched_loop_with_several_heads_is_reported_without_a_checkup() -> None:
+    torch.manual_seed(0)
+    model = Heads()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    loader = DataLoader(TensorDataset(X, TARGET), 16, shuffle=True)
+    debugger = Debugger(model, loader, loss_fn=loss_of_heads, optimizer=optimizer)
+    with debugger.watch():
+        for x, target in loader:
+            optimizer.zero_grad()
+            loss_of_heads(model(x), target).backward()
+            optimizer.step()
+    messages = [finding.message for finding in debugger.findings if finding.code == "L214"]
+    assert ["other orders" in message for message in messages] == [True]
