@@ -9,7 +9,9 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.measurements.label_weights import LabelWeights
 from nbdebug.measurements.labels import ClassCounts
 from nbdebug.measurements.loss_sensitivity import ClassWeights
 from nbdebug.rule_engine.predictions import MISSED_CLASS
@@ -21,6 +23,7 @@ from nbdebug.setup.source_lines import creation_line
 from nbdebug.setup.weight_lines import rising_weights_line, weight_order_line
 from nbdebug.source.location import get_location
 from nbdebug.statistics.class_weights import MisplacedWeights, find_misplaced_weights
+from nbdebug.statistics.label_weights import InvertedLabelWeights, find_inverted_label_weights
 
 _WEIGHTED_LOSSES = ("cross-entropy", "nll", "bce-with-logits")
 
@@ -28,8 +31,9 @@ _WEIGHTED_LOSSES = ("cross-entropy", "nll", "bce-with-logits")
 @rule("D106", "warning", origin="targets", prediction=MISSED_CLASS)
 def class_imbalance(
     setup: Setup,
-    class_counts: ClassCounts,
-    class_weights: ClassWeights,
+    class_counts: ClassCounts | NotChecked,
+    class_weights: ClassWeights | NotChecked,
+    label_weights: LabelWeights | NotChecked,
     *,
     share: float = 0.1,
     rarer: float = 0.5,
@@ -57,7 +61,9 @@ def class_imbalance(
     often long-tailed by nature: by Zipf's law, the most common of K words is K times as frequent as the rarest. Up to
     that ratio the finding is a note. For masks and tags the positions are counted. There a background is usual: the
     finding is a note unless there are two classes, one of them with less than ``dense_share`` = 1/100 of the positions
-    of the other.
+    of the other. Of several labels that a sample may have at once, only the weights are checked: a finding says that
+    the gradients of a positive over those of a negative follow positives / negatives, or its root, label by label, up
+    to the noise of the counts. They may be clipped, and have a common factor. Rare labels alone are not reported.
 
     ## How to fix
     Weight the classes in the loss or sample them evenly, and evaluate the model by a score for each class.
@@ -68,6 +74,15 @@ def class_imbalance(
     ## References
     M. Buda, A. Maki, M. Mazurowski, A systematic study of the class imbalance problem (2018), arXiv:1710.05381.
     """
+    if isinstance(label_weights, LabelWeights):
+        inverted = find_inverted_label_weights(label_weights.positives, label_weights.negatives, label_weights.weights)
+        if inverted is not None:
+            yield _inverted_label_weights_finding(setup, label_weights, inverted)
+        return
+    if isinstance(class_counts, NotChecked):
+        raise class_counts
+    if isinstance(class_weights, NotChecked):
+        raise class_weights
     counts = class_counts.sampled
     if len(counts) < 2:
         return
@@ -154,6 +169,26 @@ def _misplaced_weights_finding(
             "counts": dict(sorted(counts.items())[:50]),
             "samples": counts.total(),
             "gradient of each class": weights,
+        },
+        explains=("E702", "E703", "E706", "E709", "L208", "T607", "T601"),
+    )
+
+
+def _inverted_label_weights_finding(setup: Setup, labels: LabelWeights, inverted: InvertedLabelWeights) -> Finding:
+    """Report weights of the positives of several labels that are smallest for the rarest labels."""
+    k, samples = inverted.label, labels.positives[inverted.label] + labels.negatives[inverted.label]
+    ratio = "positives / negatives" if inverted.power == 1 else "the root of positives / negatives"
+    return Finding(
+        message=f"Label {k} is positive in {labels.positives[k]:,} of {samples:,} training samples, and the loss "
+        f"weights a positive {inverted.weight:.3g} times as much as a negative; expected {inverted.expected:.3g} "
+        f"times. The weights of all {len(labels.weights)} labels follow {ratio}.",
+        where=get_location(rising_weights_line(setup) or creation_line(setup, setup.loss_fn)),
+        cause="The pos_weight is positives / negatives. It multiplies the loss of positives: it should be the inverse.",
+        fix="pos_weight = (len(labels) - labels.sum(0)) / labels.sum(0)   # negatives / positives of each label",
+        evidence={
+            "positives": list(labels.positives[:50]),
+            "samples": samples,
+            "weight of a positive": [round(weight, 4) for weight in labels.weights[:50]],
         },
         explains=("E702", "E703", "E706", "E709", "L208", "T607", "T601"),
     )

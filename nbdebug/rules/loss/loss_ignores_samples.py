@@ -17,6 +17,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.batch_alignment import UnusedRows
+from nbdebug.measurements.fixed_positions import FixedPositions
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.ignored_channels import IgnoredChannels
 from nbdebug.measurements.ignored_classes import PredictableClass
@@ -31,6 +32,7 @@ from nbdebug.measurements.unlearned_token import UnlearnedClass, UnlearnedToken
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.rules.overwritten_terms import overwritten_finding
+from nbdebug.rules.row_numbers import fixed_positions_finding
 from nbdebug.rules.unlearned_classes import (
     CONSEQUENCES,
     FIX_OF_INDEX,
@@ -67,6 +69,7 @@ def loss_ignores_samples(
     unlearned_class: UnlearnedClass | NotChecked | None,
     predictable_class: PredictableClass | NotChecked | None,
     overwritten_outputs: OverwrittenOutputs | NotChecked | None,
+    fixed_positions: FixedPositions | NotChecked | None,
     loop: LoopSummary | NotChecked,
     *,
     share: float = 0.5,
@@ -111,6 +114,10 @@ def loss_ignores_samples(
     Layers of one class, or those called at one line, may return a number beside their other outputs, such as a
     penalty. It is a warning if the loss has a constant gradient for that of the last layer and none for the others.
 
+    If the loss selects rows by integers, some of them several times, the samples of the batch change places. It is
+    reported if the gradient stays in the same rows, less than half of them, in three orders and with other random
+    numbers: an integer mask of 0 and 1 selects rows 0 and 1. Masks and negatives in the batch move with the samples.
+
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.
 
@@ -131,6 +138,9 @@ def loss_ignores_samples(
         if (label := _only_label_is_ignored(call)) is not None:
             yield _ignored_labels_finding(setup, call, label)
             return
+    if isinstance(fixed_positions, FixedPositions):
+        yield fixed_positions_finding(fixed_positions)
+        return
     if isinstance(unlearned_token, UnlearnedToken):
         yield unlearned_token_finding(setup, unlearned_token)
         return
