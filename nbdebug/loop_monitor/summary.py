@@ -180,6 +180,11 @@ class LoopSummary:
     batch_alignment: BatchAlignment = field(default_factory=BatchAlignment)
     rounded_updates: dict[str, tuple[UpdateSample, ...]] = field(default_factory=dict)
 
+    @property
+    def has_steps_of_fixed_norm(self) -> bool:
+        """True if nearly all steps had gradients of one norm, also between the inspected ones if torch clips them."""
+        return self.gradient_changes.fixes_norm and (not self.clipping.norms or self.clipping.acts_in_nearly_all_calls)
+
 
 def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> LoopSummary:
     """Summarize all events so far. Synchronizes the device.
