@@ -54,6 +54,11 @@ class TorchCall:
     function: Callable[..., Any] | None = None
 
     @property
+    def real_outputs(self) -> tuple[Tensor, ...]:
+        """The output tensors of real numbers."""
+        return tuple(tensor for tensor in self.outputs if tensor.is_floating_point())
+
+    @property
     def where(self) -> Location:
         """The submodule that ran, and the user's line."""
         return get_location(self.line, self.module)

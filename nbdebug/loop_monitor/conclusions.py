@@ -24,7 +24,7 @@ INPUTS_UNCHANGED = "the model receives the inputs as the loader yields them"
 OUTPUT_VALUES_UNCHANGED = "the loss receives the values that the model returns"
 TARGET_VALUES_UNCHANGED = "the loss receives the values of the loader's targets"
 OPERAND_VALUES_UNCHANGED = "the loss receives the values of the model's outputs and of the loader's targets"
-LOSS_SUMMED = "the loss of the loop is a sum over the batch"
+LOSS_SUMMED = "a sum over the batch sets the size of the steps"
 LABELS_UNRELATED = "labels are unrelated to the inputs"
 LABELS_UNPREDICTABLE = "no network predicts the labels of other samples"
 LEARNS_POORLY = "the model learns less than the data allow"
@@ -78,9 +78,17 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
         assumptions.add(INPUTS_UNCHANGED)
     assumptions |= {argument_unchanged(number) for number in summary.batch_alignment.replaced_arguments}
     changes = summary.gradient_changes
-    if changes.weighted_passes and changes.averaged_passes == changes.weighted_passes:
+    is_averaged = changes.weighted_passes > 0 and changes.averaged_passes == changes.weighted_passes
+    if is_averaged or (summary.has_steps_of_fixed_norm and _has_fallen(record)):
         assumptions.add(LOSS_SUMMED)
     return frozenset(assumptions | _disproved_by_learning(record))
+
+
+def _has_fallen(record: Record) -> bool:
+    """Check whether the losses of the last quarter of a run are below those of the first one."""
+    losses = record.series("loss")[1]
+    quarter = len(losses) // 4
+    return quarter > 0 and bool(np.nanmedian(losses[-quarter:]) < np.nanmedian(losses[:quarter]))
 
 
 def _disproved_by_learning(record: Record) -> set[str]:

@@ -23,6 +23,7 @@ from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.tensors.sampling import has_nonzero_value, tensor_norms
 
 _MAX_MOMENTUM = 0.999
+_NEARLY_ALL = 0.9
 _MIN_REPEATED_STEPS = 3  # before the lines that create the optimizers are searched
 
 
@@ -337,6 +338,12 @@ class ClippingSummary:
     limits: tuple[float, ...] = ()
     update_share: float | None = None
     limit_over_epsilon: float | None = None
+
+    @property
+    def acts_in_nearly_all_calls(self) -> bool:
+        """True if the norm exceeds the limit in nearly all calls that clip by norm."""
+        exceeding = sum(norm > limit for norm, limit in zip(self.norms, self.limits, strict=True))
+        return exceeding >= _NEARLY_ALL * max(len(self.norms), 1)
 
 
 class ClippingMonitor:

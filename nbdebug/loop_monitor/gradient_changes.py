@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import median
 
 import torch
 from torch import Tensor
@@ -20,6 +21,9 @@ _MIN_COMMON_SHARE = 0.2  # of the values have the common ratio, if gradients are
 _RATIO_TOLERANCE = 1e-3
 _MIN_VALUES = 16  # values that are clipped on one side, and larger ones that are not on the other
 _MIN_SUM_WEIGHT = 2  # that of a sum over two targets; a mean over those that are not ignored has more than 1
+_MIN_NORMS, _FIXED_SHARE = 6, 0.9
+_NORM_TOLERANCE = 0.1  # the norm of signs varies with the number of zeros
+_MAX_SHARE_OF_ONE_NORM, _SAME_NORM_TOLERANCE = 0.5, 0.01  # before the change
 _sample_values = partial(strided_sample, limit=_MAX_SAMPLED_VALUES)
 
 
@@ -48,6 +52,23 @@ class GradientChanges:
     weighted_passes: int = 0
     negated_passes: int = 0
     averaged_passes: int = 0
+
+    @property
+    def fixes_norm(self) -> bool:
+        """True if nearly all steps had gradients of one norm that the loop had changed from other norms.
+
+        So do clipping by norm at a limit that nearly all gradients exceed, normalization, and signs of gradients.
+        """
+        before, after = self.norms_before, self.norms_after
+        if len(after) < _MIN_NORMS:
+            return False
+        norm = median(after)
+        fixed = [first for first, last in zip(before, after, strict=True) if _is_near(last, norm, _NORM_TOLERANCE)]
+        changed = [first for first in fixed if not _is_near(first, norm, _NORM_TOLERANCE)]
+        if norm == 0 or len(changed) < _FIXED_SHARE * len(after):
+            return False
+        alike = sum(_is_near(first, median(changed), _SAME_NORM_TOLERANCE) for first in changed)
+        return alike < _MAX_SHARE_OF_ONE_NORM * len(changed)
 
 
 class GradientChangeMonitor:
@@ -153,6 +174,10 @@ def _clipped_counts(before: Tensor, after: Tensor) -> Tensor:
         larger = (others > clipped.median()).sum() if clipped.numel() else torch.zeros_like(is_common.sum())
         counts += [torch.as_tensor(clipped.numel(), device=before.device), larger]
     return torch.stack(counts)
+
+
+def _is_near(norm: float, other: float, tolerance: float) -> bool:
+    return abs(norm - other) <= tolerance * other
 
 
 def _most_frequent(ratios: Tensor) -> Tensor:

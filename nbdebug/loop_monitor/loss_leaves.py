@@ -1,4 +1,4 @@
-"""Trainable tensors that the loss of a loop depends on and that no module holds, such as learned weights of terms."""
+"""What the loss of the first step depends on: trainable tensors that no module holds, and gradients without a graph."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from nbdebug.autograd import Graph
 from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.loop_monitor.gradient_terms import ConstantGradientTerm, find_constant_gradient_term
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.setup import optimized_parameters
 from nbdebug.source.references import find_names
@@ -37,6 +38,11 @@ class LossLeafMonitor:
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.leaves = setup, list[_LossLeaf]()
+        self.gradient_term: ConstantGradientTerm | None = None
+
+    def on_gradients(self, graph: Graph, calls: Sequence[TorchCall], loss: Tensor) -> None:
+        """Find a term that is computed from gradients without a graph."""
+        self.gradient_term = find_constant_gradient_term(graph, calls, loss)
 
     def on_loss(self, graph: Graph, batch: Batch, calls: Sequence[TorchCall], frame: FrameType | None) -> None:
         """Find the tensors in the graph of the first loss; ``calls`` are those of torch after the pass of the model.

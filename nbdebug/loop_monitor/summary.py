@@ -21,6 +21,7 @@ from nbdebug.loop_monitor.fold_data import FoldEvaluation
 from nbdebug.loop_monitor.grad_scaler import GradScalerUsage
 from nbdebug.loop_monitor.gradient_accumulation import ClippingSummary, DoubleUpdates, repeated_parameters
 from nbdebug.loop_monitor.gradient_changes import GradientChanges
+from nbdebug.loop_monitor.gradient_terms import ConstantGradientTerm
 from nbdebug.loop_monitor.growing_attributes import GrowingAttribute
 from nbdebug.loop_monitor.leftover_gradients import LeftoverGradients
 from nbdebug.loop_monitor.loss_graph import LossOperands, NormalizedTwice
@@ -73,7 +74,8 @@ class LoopSummary:
     ``always_with_gradient`` are parameters with a nonzero gradient at each of the ``gradient_checks``,
     ``with_gradient`` those with one at any check, ``with_any_gradient`` those with one that may be zero, ``changed``
     those whose values have changed. ``never_with_gradient`` ones had no gradient at any check although an optimizer
-    that holds them stepped. ``loss_operands`` describes the operands of torch's own loss, ``normalized_twice``
+    that holds them stepped. ``gradient_term`` is a term of the first loss that is computed from gradients without a
+    graph. ``loss_operands`` describes the operands of torch's own loss, ``normalized_twice``
     probabilities that it takes for logits. ``schedulers`` are those that the loop stepped or that the user passed.
     ``ineffective_scheduler_steps`` counts steps that should have changed the rate, if all optimizer steps used one
     rate.
@@ -148,6 +150,7 @@ class LoopSummary:
     weight_copies: tuple[WeightCopy, ...] = ()
     weight_alias: WeightAlias = field(default_factory=WeightAlias)
     homogeneous_loss: HomogeneousLoss | None = None
+    gradient_term: ConstantGradientTerm | None = None
     has_one_optimizer: bool = True
     frozen_steps: FrozenSteps | None = None
     leftover_gradients: LeftoverGradients | None = None
@@ -179,6 +182,11 @@ class LoopSummary:
     cleared_gradients: ClearedGradients = field(default_factory=ClearedGradients)
     batch_alignment: BatchAlignment = field(default_factory=BatchAlignment)
     rounded_updates: dict[str, tuple[UpdateSample, ...]] = field(default_factory=dict)
+
+    @property
+    def has_steps_of_fixed_norm(self) -> bool:
+        """True if nearly all steps had gradients of one norm, also between the inspected ones if torch clips them."""
+        return self.gradient_changes.fixes_norm and (not self.clipping.norms or self.clipping.acts_in_nearly_all_calls)
 
 
 def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> LoopSummary:
@@ -262,6 +270,7 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         ),
         weight_alias=monitor.weight_aliases.summary(),
         homogeneous_loss=monitor.homogeneous_losses.summary() if has_one_optimizer else None,
+        gradient_term=monitor.loss_leaves.gradient_term,
         has_one_optimizer=has_one_optimizer,
         restored_weights=monitor.restored_weights.summary(monitor.row_steps),
         weight_replacements=monitor.restored_weights.replacements(monitor.row_steps),

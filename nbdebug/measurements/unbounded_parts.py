@@ -11,14 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbdebug.autograd.call_recorders import CallRecorder, TorchCall
-from nbdebug.autograd.tracing import ModuleStack
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_inputs import LossInput, copy_output, get_loss_inputs, output_tensors
 from nbdebug.measurements.registry import measurement
 from nbdebug.measurements.sign_trials import find_sign_change
+from nbdebug.measurements.term_lines import nonlinear_line, unbounded_term_line
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.setup import maximizing_optimizer
@@ -37,8 +36,11 @@ _Replacement = Callable[[Tensor], Tensor]
 class UnboundedPart:
     """A part that lowers the loss without end, the values tried, and the loss as it is and for each of them.
 
-    ``line`` is the first that makes something of the part which is not proportional to it, and ``sign_change`` the only
-    change of a sign there with which no part lowers the loss without end and the predictions stay what they are.
+    ``line`` is that of the term with a wrong sign. Where the loss falls as the part becomes larger, it is the term that
+    itself falls without end. Where the loss falls as the part becomes smaller, it is the first that makes something of
+    the part which is not proportional to it: a logarithm of a scale should fall, and what grows with the scale should
+    shrink. ``sign_change`` is the only change of a sign there with which no part lowers the loss without end and the
+    predictions stay what they are.
     """
 
     name: str
@@ -94,7 +96,9 @@ def unbounded_part(
     if found is None:
         return None
     part, values, losses = found
-    line = _nonlinear_line(setup, part, output, first_pass.batch)
+    line = nonlinear_line(setup, part, output, first_pass.batch)
+    if values[-1] > values[0]:
+        line = unbounded_term_line(setup, part, _SIZES, output, first_pass.batch) or line
 
     def is_mended() -> bool:
         is_same = _find_predictions(setup, output, first_pass.batch) == predictions
@@ -365,36 +369,3 @@ def _is_minimal(setup: Setup, output: Any, batch: Batch, candidate: _PredictedPa
         return all(lowest < near < far for near, far in losses)
 
     return is_lowest(output) or is_lowest(zeros)
-
-
-def _nonlinear_line(setup: Setup, part: LossInput, output: Any, batch: Batch) -> SourceLine | None:
-    """Return the line of the first call of the loss whose result is not linear in the part."""
-    steps = (-1.0, 0.0, 1.0) if part.domain == "real" else (0.5, 1.0, 1.5)
-    below, center, above = (_record(setup, part, part.scale * step, output, batch) for step in steps)
-    for (call, low), (_, middle), (_, high) in zip(below, center, above, strict=False):
-        for values in zip(low, middle, high, strict=False):
-            if call.line is not None and _bends(*values):
-                return call.line
-    return None
-
-
-def _bends(low: Tensor, middle: Tensor, high: Tensor) -> bool:
-    """Check whether values at the same distance from each other are no arithmetic sequence."""
-    has_shape = low.shape == middle.shape == high.shape
-    return has_shape and not torch.allclose(low + high, 2 * middle, rtol=1e-4, atol=1e-5, equal_nan=True)
-
-
-def _record(
-    setup: Setup, part: LossInput, value: float, output: Any, batch: Batch
-) -> list[tuple[TorchCall, tuple[Tensor, ...]]]:
-    """Return the calls of the loss, each with copies of the real values that it returns."""
-    calls: list[tuple[TorchCall, tuple[Tensor, ...]]] = []
-
-    def on_call(call: TorchCall) -> None:
-        values = (tensor.detach().clone().double() for tensor in call.outputs if tensor.is_floating_point())
-        calls.append((call, tuple(values)))
-
-    seed_all(0)
-    with part.set_to(output, value) as replaced, torch.no_grad(), CallRecorder(ModuleStack(), on_call):
-        setup.loss(replaced, batch)
-    return calls

@@ -159,3 +159,87 @@ def test_summed_loss_that_the_loop_averages_is_not_reported(divisor: int) -> Non
             (loss_fn(model(inputs), target) / divisor).backward()
             optimizer.step()
     assert ("L216" in {finding.code for finding in debugger.findings}) == (divisor < 16)
+
+
+Change = Callable[[nn.Module, int], None]
+
+
+def clip_norm(model: nn.Module, step: int) -> None:
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+
+
+def clip_each_layer(model: nn.Module, step: int) -> None:
+    for parameter in model.parameters():
+        nn.utils.clip_grad_norm_(parameter, 0.1)
+
+
+def normalize(model: nn.Module, step: int) -> None:
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    for gradient in gradients:
+        gradient.mul_(0.5 / norm)
+
+
+def take_signs(model: nn.Module, step: int) -> None:
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad.sign_().mul_(0.05)
+
+
+def clip_by_hand(model: nn.Module, step: int) -> None:
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    norm = float(sum(gradient.square().sum() for gradient in gradients)) ** 0.5
+    for gradient in gradients:
+        gradient *= min(1.0, 0.5 / norm)
+
+
+def clip_above_all_norms(model: nn.Module, step: int) -> None:
+    nn.utils.clip_grad_norm_(model.parameters(), 1e4)
+
+
+def clip_at_first(model: nn.Module, step: int) -> None:
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5 if step < 6 else 1e4)
+
+
+def clip_every_other_step(model: nn.Module, step: int) -> None:
+    if step % 2:
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+
+
+def scale(model: nn.Module, step: int) -> None:
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad *= 0.02
+
+
+def clip_in_ascent(model: nn.Module, step: int) -> None:
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    scale_of_ascent = -1.0
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad *= scale_of_ascent
+
+
+STEPS_OF_FIXED_NORM: tuple[Change, ...] = (clip_norm, clip_each_layer, normalize, take_signs, clip_by_hand)
+STEPS_OF_OTHER_NORMS: tuple[Change, ...] = (
+    *(clip_above_all_norms, clip_at_first, clip_every_other_step, scale, clip_in_ascent),
+)
+
+
+@pytest.mark.parametrize("change", [*STEPS_OF_FIXED_NORM, *STEPS_OF_OTHER_NORMS], ids=lambda change: change.__name__)
+def test_summed_loss_is_not_reported_if_the_loop_sets_the_norm_of_all_gradients(change: Change) -> None:
+    torch.manual_seed(0)
+    x, y = points()
+    model, loss_fn = network(3), nn.CrossEntropyLoss(reduction="sum")
+    loader = DataLoader(TensorDataset(x, y), batch_size=16, drop_last=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+    (finding,) = debugger.checkup(select=["L216"])
+    assert finding.severity == "warning"
+    with debugger.watch(final_tests=False):
+        for step, (inputs, target) in enumerate(batch for _ in range(10) for batch in loader):
+            optimizer.zero_grad()
+            loss_fn(model(inputs), target).backward()
+            change(model, step)
+            optimizer.step()
+    assert ("L216" in {finding.code for finding in debugger.findings}) == (change in STEPS_OF_OTHER_NORMS)

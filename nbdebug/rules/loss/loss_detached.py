@@ -1,4 +1,4 @@
-"""L212: the loss has no autograd graph that leads to a parameter."""
+"""L212: the loss, or a term of it, has no autograd graph that leads to a parameter."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import LOSS_DETACHED
+from nbdebug.loop_monitor.gradient_terms import ConstantGradientTerm
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.parameter_coverage import ParameterEntry, depends_on_parameters
+from nbdebug.rule_engine.expression_edits import set_option
 from nbdebug.rule_engine.loop_edits import stack_collected_losses
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 
+_CREATE_GRAPH_POSITION = 4  # among the arguments of torch.autograd.grad
 _CONSEQUENCES = (
     "M301",
     "O506:no step",
@@ -43,21 +46,23 @@ _CONSEQUENCES = (
 @rule("L212", "error")
 def loss_detached(
     setup: Setup,
-    first_pass: ForwardPass,
-    loss: Tensor,
-    parameters: list[ParameterEntry],
+    first_pass: ForwardPass | NotChecked,
+    loss: Tensor | NotChecked,
+    parameters: list[ParameterEntry] | NotChecked,
     loop: LoopSummary | NotChecked,
 ) -> Iterator[Finding]:
-    """The loss does not depend on any parameter: no autograd graph leads from it to the model.
+    """The loss, or a term of it, does not depend on any parameter: no autograd graph leads from it to the model.
 
     ## What it does
     Follows the autograd graph of the loss to its leaves. If there is no graph, or if it ends in a newly created tensor
     instead of a parameter, the finding names the call that broke it: item(), detach(), numpy(), no_grad or a new
-    tensor.
+    tensor. In your own loop, it also looks for a term that is computed from gradients of autograd.grad() without a
+    graph, as a gradient penalty without ``create_graph=True``.
 
     ## Why it matters
     backward() has nothing to propagate through: it raises, or, if a new tensor was created with requires_grad=True, it
-    runs and reaches no weight. The loss stays flat.
+    runs and reaches no weight. The loss stays flat. A term without a graph is a constant for backward(): its weight has
+    no effect, and the term may grow while the loss falls.
 
     ## How it is measured
     On the autograd graph of the first batch; each call that received a tensor with a gradient and returned one without
@@ -65,9 +70,13 @@ def loss_detached(
     the first one does not, the calls of one iteration are traced for the line that creates the tensor it ends in. If no
     call detached anything, the trainable parameters are changed: a loss that stays the same does not use them, which
     is so if the part that runs is frozen. A loop whose backward passes reach the model has a connected loss.
+    A term is reported in the first step of a watched loop if it is computed from gradients without a graph, if these
+    depend on parameters that the loss trains, and if the loss adds it. Gradients that the loss uses as factors,
+    inputs, targets or steps of weights do not count.
 
     ## How to fix
-    Compute the loss from the output itself. Use .item() only for values that you print.
+    Compute the loss from the output itself. Use .item() only for values that you print. Pass ``create_graph=True`` to
+    autograd.grad() if a term is computed from its gradients.
 
     ## When to ignore
     No exception is known.
@@ -75,8 +84,16 @@ def loss_detached(
     ## References
     PyTorch notes on autograd mechanics: only operations on tensors that require a gradient are recorded.
     """
+    if isinstance(loop, LoopSummary) and loop.gradient_term is not None:
+        yield _gradient_term_finding(loop.gradient_term)
     if isinstance(loop, LoopSummary) and loop.reaches_model:
         return
+    if isinstance(first_pass, NotChecked):
+        raise first_pass
+    if isinstance(loss, NotChecked):
+        raise loss
+    if isinstance(parameters, NotChecked):
+        raise parameters
     if isinstance(loop, LoopSummary) and loop.backward_passes and not loop.copied_parameters:
         if loop.graph_cut and loop.other_parameters and not loop.changed:
             return  # another network lies between the model and the loss (M301)
@@ -123,6 +140,21 @@ def _loop_finding(loop: LoopSummary) -> Finding:
         evidence={"backward passes": loop.backward_passes, "fresh tensors": loop.other_leaves},
         explains=_CONSEQUENCES,
         edits=edits,
+    )
+
+
+def _gradient_term_finding(term: ConstantGradientTerm) -> Finding:
+    """Report a term that is computed from gradients without a graph."""
+    return Finding(
+        message="A term of the loss has no path to any parameter: it is computed from gradients that autograd.grad() "
+        f"returns without a graph. In the first step, the mean of the term is {term.value:.3g}, and the loss is "
+        f"{term.loss:.3g}.",
+        where=get_location(term.line),
+        cause="autograd.grad() is called without create_graph=True, so the term is a constant for backward().",
+        fix="Pass `create_graph=True` to autograd.grad().",
+        edits=set_option(term.line, ("grad",), "create_graph", "True", _CREATE_GRAPH_POSITION),
+        evidence={"term": term.value, "loss": term.loss},
+        aspect="term",
     )
 
 

@@ -94,6 +94,49 @@ def gaussian(power: float, sign: float) -> Callable[..., Tensor]:
     return loss
 
 
+def negative_logarithm(output: Tensor, target: Tensor) -> Tensor:
+    log_variance = output[:, 1:]
+    precision = torch.exp(-log_variance)
+    return (precision * (target - output[:, :1]) ** 2 - log_variance).mean()  # here
+
+
+def scaled_misfit(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    mean, log_variance = output
+    misfit = (target - mean) ** 2 * torch.exp(-log_variance)
+    factor = -1.0
+    return 0.5 * (misfit + factor * log_variance).mean()  # here
+
+
+def laplace_by_terms(output: Tensor, target: Tensor) -> Tensor:
+    log_scale = output[:, 1]
+    reward = -log_scale  # here
+    misfit = (output[:, 0] - target[:, 0]).abs() * torch.exp(-log_scale)
+    return torch.stack([misfit, reward]).sum(0).mean()
+
+
+def negative_log_of_scale(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    mean, scale = output
+    misfit = 0.5 * ((target - mean) / scale) ** 2
+    penalty = torch.log(scale)
+    return misfit.mean() - penalty.mean()  # here
+
+
+def negated_likelihood(output: Tensor, target: Tensor) -> Tensor:
+    mean, log_variance = output[:, :1], output[:, 1:]
+    shrunk = torch.exp(-log_variance)
+    likelihood = -0.5 * (shrunk * (target - mean) ** 2 - log_variance)  # here
+    return -likelihood.mean()
+
+
+def weighted_tasks_by_terms(output: tuple[Tensor, Tensor, Tensor], target: Tensor) -> Tensor:
+    first, second, log_variance = output
+    weights = torch.exp(-log_variance)
+    errors = torch.stack([F.mse_loss(first, target), F.l1_loss(second, target)])
+    total = (weights * errors).sum()
+    total = total - log_variance.sum()  # here
+    return total / 2
+
+
 def flat_gaussian(output: Tensor, target: Tensor) -> Tensor:
     mean, log_variance = output[:, 0], output[:, 1]
     precision = torch.exp(log_variance)  # here
@@ -226,6 +269,30 @@ def hinge_to_embedding(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
     return F.cross_entropy(logits, target) + torch.where(alike, distances, torch.relu(1 - distances)).mean()
 
 
+def laplace_terms(output: Tensor, target: Tensor) -> Tensor:
+    log_scale = output[:, 1]
+    misfit = (output[:, 0] - target[:, 0]).abs() * torch.exp(-log_scale)
+    return torch.stack([misfit, log_scale]).sum(0).mean()
+
+
+def factored_misfit(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    misfit, factor = (target - output[0]) ** 2 * torch.exp(-output[1]), 1.0
+    return 0.5 * (misfit + factor * output[1]).mean()
+
+
+def log_of_scale(output: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    return (0.5 * ((target - output[0]) / output[1]) ** 2).mean() + torch.log(output[1]).mean()
+
+
+def right_likelihood(output: Tensor, target: Tensor) -> Tensor:
+    mean, log_variance = output[:, :1], output[:, 1:]
+    return -(-0.5 * (torch.exp(-log_variance) * (target - mean) ** 2 + log_variance)).mean()
+
+
+def log_precision(output: Tensor, target: Tensor) -> Tensor:
+    return (torch.exp(output[:, 1:]) * (target - output[:, :1]) ** 2 - output[:, 1:]).mean()
+
+
 def thirds(hidden: Tensor) -> tuple[Tensor, ...]:
     return hidden.chunk(3, 1)
 
@@ -236,7 +303,12 @@ def with_parameter(hidden: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
 
 FAULTY: dict[str, tuple[Model, Any, str, str]] = {
     "precision is the variance": (lambda: network(2), gaussian(1, 1), "smaller", "column 1 of the output"),
-    "negative log-variance": (lambda: network(2), gaussian(-1, -1), "larger", "column 1 of the output"),
+    "negative log-variance": (lambda: network(2), negative_logarithm, "larger", "column 1 of the output"),
+    "factor of the log-variance": (lambda: Parts(2, pair), scaled_misfit, "larger", "output 1"),
+    "terms on lines of their own": (lambda: network(2), laplace_by_terms, "larger", "column 1 of the output"),
+    "negative logarithm of the scale": (lambda: Parts(2, with_scale), negative_log_of_scale, "larger", "output 1"),
+    "negated likelihood": (lambda: network(2), negated_likelihood, "larger", "column 1 of the output"),
+    "uncertainty by terms": (lambda: Parts(2, with_parameter, 2), weighted_tasks_by_terms, "larger", "output 2"),
     "columns of a flat target": (lambda: network(2), flat_gaussian, "smaller", "column 1 of the output"),
     "precision is the scale": (lambda: Parts(2, with_scale), inverted_scale, "smaller", "output 1"),
     "rewarded divergence": (lambda: Parts(5, with_latent), divergence(-1), "smaller", "output 1"),
@@ -244,6 +316,11 @@ FAULTY: dict[str, tuple[Model, Any, str, str]] = {
     "uncertainty in the loss": (lambda: network(2), OwnUncertainty(-1), "larger", "the parameter log_variance"),
 }
 HEALTHY: dict[str, tuple[Model, Any, Tensor]] = {
+    "terms on lines of their own": (lambda: network(2), laplace_terms, Y),
+    "factor of the log-variance": (lambda: Parts(2, pair), factored_misfit, Y),
+    "logarithm of the scale": (lambda: Parts(2, with_scale), log_of_scale, Y),
+    "negated likelihood": (lambda: network(2), right_likelihood, Y),
+    "log-precision": (lambda: network(2), log_precision, Y),
     "gaussian": (lambda: network(2), gaussian(-1, 1), Y),
     "gaussian with a scale": (lambda: Parts(2, with_scale), normal_with_scale, Y),
     "gaussian of torch": (lambda: Parts(2, with_scale), built_in_gaussian, Y),
