@@ -16,9 +16,8 @@ from nbdebug.source.assignments import (
     function_by_name,
     own_statements,
 )
-from nbdebug.source.called_functions import possible_returns
+from nbdebug.source.called_functions import all_returned, possible_returns, running_statements
 from nbdebug.source.location import SourceLine
-from nbdebug.source.returned_values import all_returned, running_statements
 from nbdebug.source.scopes import (
     UNKNOWN,
     Expression,
