@@ -162,7 +162,7 @@ def _without_short_batches(run: RunSummary) -> Curve:
 
 
 @dataclass(frozen=True)
-class _ValidationTurn:
+class ValidationTurn:
     """The lowest validation loss with its step, and the validation and training loss at the end."""
 
     step: int
@@ -171,7 +171,7 @@ class _ValidationTurn:
     train: float
 
 
-def find_overfitting(run: RunSummary, rise: float = 0.1, evals: int = MIN_EVALUATIONS) -> _ValidationTurn | None:
+def find_overfitting(run: RunSummary, rise: float = 0.1, evals: int = MIN_EVALUATIONS) -> ValidationTurn | None:
     """Return the turn if the validation loss rose for at least two measurements while the training loss kept falling.
 
     Uses fixed samples if they were measured often enough, else the user's own validation; without either, a large rise
@@ -208,7 +208,7 @@ def _has_gap(run: RunSummary, train: float, val: float) -> bool:
     return val - train > max(0.5 * val, 0.1 * (run.chance or 0.0))
 
 
-def _ends_with_earlier_weights(run: RunSummary, turn: _ValidationTurn) -> bool:
+def _ends_with_earlier_weights(run: RunSummary, turn: ValidationTurn) -> bool:
     """Return whether fixed samples have a lower loss at the end than after the turn: the best weights were loaded."""
     after_turn = run.val.loss[:-1][run.val.steps[:-1] > turn.step]
     return len(after_turn) > 0 and bool(run.val.loss[-1] < after_turn[-1])
@@ -223,7 +223,7 @@ def _split_curves(run: RunSummary) -> list[tuple[Curve, Curve, Curve]]:
     ]
 
 
-def _find_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: float) -> _ValidationTurn | None:
+def _find_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: float) -> ValidationTurn | None:
     """Return the turn if training and validation curve diverge; the rise is relative to the minimum and to chance.
 
     A validation loss that was lowest before training never improved, so it did not turn.
@@ -238,13 +238,13 @@ def _find_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: fl
     training_fell = train[-1] < 0.7 * train[lowest] or train[-1] < 0.02 * reference
     has_gap = final - train[-1] > max(0.5 * final, 0.1 * reference)
     return (
-        _ValidationTurn(int(steps[lowest]), float(val[lowest]), final, float(train[-1]))
+        ValidationTurn(int(steps[lowest]), float(val[lowest]), final, float(train[-1]))
         if has_risen and training_fell and has_gap
         else None
     )
 
 
-def _find_early_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: float) -> _ValidationTurn | None:
+def _find_early_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: float) -> ValidationTurn | None:
     """Return the turn if only the last measurement follows the lowest validation loss, and the training loss halved.
 
     The same samples are measured with other weights, so a rise of a third is no noise of the samples.
@@ -255,11 +255,11 @@ def _find_early_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, ri
     has_risen = val[-1] - val[-2] > max(rise * val[-2], 0.1 * reference)
     training_fell = train[-1] < 0.5 * train[-2]
     if has_risen and training_fell and _has_gap(run, train[-1], val[-1]):
-        return _ValidationTurn(int(steps[-2]), float(val[-2]), float(val[-1]), float(train[-1]))
+        return ValidationTurn(int(steps[-2]), float(val[-2]), float(val[-1]), float(train[-1]))
     return None
 
 
-def _find_worsening(run: RunSummary) -> _ValidationTurn | None:
+def _find_worsening(run: RunSummary) -> ValidationTurn | None:
     """Return the turn if the validation loss ends above its value before training while the training loss fell.
 
     The minimum between both was not measured. The score shows that there was one: the model learned something that
@@ -272,9 +272,7 @@ def _find_worsening(run: RunSummary) -> _ValidationTurn | None:
     generalizes = score is not None and bool(majority) and score > (majority or 0.0) + _MIN_SCORE_GAIN
     has_worsened = generalizes and val[-1] > 1.15 * max(val[0], run.chance) and train[-1] < 0.5 * run.chance
     return (
-        _ValidationTurn(int(run.val.steps[0]), float(val[0]), float(val[-1]), float(train[-1]))
-        if has_worsened
-        else None
+        ValidationTurn(int(run.val.steps[0]), float(val[0]), float(val[-1]), float(train[-1])) if has_worsened else None
     )
 
 

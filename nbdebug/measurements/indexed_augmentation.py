@@ -6,7 +6,7 @@ import ast
 import os
 import random
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
@@ -66,8 +66,11 @@ def _spectrum(sample: ReadSample) -> ReadSample:
     return replace(sample, values=torch.fft.rfft(sample.values).abs())
 
 
-def may_depend_on_epoch(dataset: Any, components: Sequence[Any]) -> bool:
-    """Return whether a program sets numbers that the code of a dataset uses, as the epoch that seeds depend on."""
+def may_depend_on_epoch(dataset: Any, components: Sequence[Any], own_methods: Collection[str] = ("__init__",)) -> bool:
+    """Return whether a program sets numbers that the code of a dataset uses, as the epoch that seeds depend on.
+
+    What ``own_methods`` set does not count.
+    """
     if any(hasattr(component, "set_epoch") for component in components):
         return True
     functions = [function for component in components for function in used_functions(component)]
@@ -77,7 +80,7 @@ def may_depend_on_epoch(dataset: Any, components: Sequence[Any]) -> bool:
     return any(
         not {*_set_names(node)}.isdisjoint(held & named if is_attribute else variables)
         for file in search_files([dataset, *functions])
-        for node, is_attribute in _setting_nodes(syntax_tree(file))
+        for node, is_attribute in _setting_nodes(syntax_tree(file), own_methods)
     )
 
 
@@ -95,12 +98,12 @@ def _is_counter(value: Any) -> bool:
     return _is_int(value) or is_single or isinstance(value, dict) or hasattr(value, "get_lock")
 
 
-def _setting_nodes(tree: ast.Module | None) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the targets of assignments outside of ``__init__``, each with whether an attribute is meant."""
+def _setting_nodes(tree: ast.Module | None, own_methods: Collection[str]) -> Iterator[tuple[ast.AST, bool]]:
+    """Yield the targets of assignments outside of some methods, each with whether an attribute is meant."""
     initial = {
         id(node)
         for function in (file_nodes(tree) if tree else ())
-        if isinstance(function, ast.FunctionDef) and function.name == "__init__"
+        if isinstance(function, ast.FunctionDef) and function.name in own_methods
         for node in ast.walk(function)
     }
     for node in file_nodes(tree) if tree else ():
@@ -123,7 +126,7 @@ def _read(dataset: Any, indices: Sequence[int], number: int) -> list[_Arrays]:
     """Return the numbers of some samples, with other seeds unless ``number`` is 0."""
     limit, samples = ReadingLimit(_SECONDS, MIN_RELATED_SAMPLES), list[_Arrays]()
     for index in indices:
-        with sample_time_limit(), _other_seeds(number):
+        with sample_time_limit(), other_seeds(number):
             samples.append(sample_arrays(dataset[index]))
         if limit.ends_after(len(samples)):
             break
@@ -177,11 +180,20 @@ def _stores_samples(component: Any, size: int) -> bool:
     return False
 
 
+class _OrderedGenerator(np.random.Generator):
+    """A generator that draws permutations from another one."""
+
+    def __init__(self, bit_generator: np.random.BitGenerator, order: np.random.Generator) -> None:
+        super().__init__(bit_generator)
+        self.permutation, self.shuffle = order.permutation, order.shuffle  # type: ignore[method-assign]
+
+
 @contextmanager
-def _other_seeds(number: int) -> Iterator[None]:
+def other_seeds(number: int, *, keeps_order: bool = False) -> Iterator[None]:
     """Give generators that are created or seeded in a block other seeds, the same for each ``number``; 0 changes none.
 
-    Generators without a seed stay as they are.
+    Generators without a seed stay as they are. With ``keeps_order``, those of NumPy draw permutations by the seed that
+    they were given.
     """
     if not number:
         yield
@@ -195,7 +207,10 @@ def _other_seeds(number: int) -> Iterator[None]:
         values = (*args, *kwargs.values())
         is_seeded = bool(values) and values[0] is not None
         is_seed = is_seeded and not isinstance(values[0], (np.random.Generator, np.random.BitGenerator))
-        return create(other_seed(*values)) if is_seed else create(*args, **kwargs)
+        if not is_seed:
+            return create(*args, **kwargs)
+        other = create(other_seed(*values))
+        return _OrderedGenerator(other.bit_generator, create(*args, **kwargs)) if keeps_order else other
 
     class OtherState(state_type):  # type: ignore[misc, valid-type]
         def __init__(self, seed: Any = None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset, get_worker_info
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
 
 from nbdebug.measurements.collation import collates_by_user
 from nbdebug.measurements.fresh_generators import (
@@ -24,6 +23,7 @@ from nbdebug.measurements.fresh_generators import (
 )
 from nbdebug.measurements.indexed_augmentation import has_indexed_augmentation, may_depend_on_epoch
 from nbdebug.measurements.registry import slow_measurement
+from nbdebug.measurements.repeated_streams import GENERATOR_FUNCTIONS, find_repeated_stream
 from nbdebug.preserve import Preserve
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.setup import Setup
@@ -32,18 +32,14 @@ from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
 from nbdebug.tensors.pytree import tree_tensors
 
 _WORKERS, _READS_PER_WORKER, _TIMEOUT_SECONDS = 2, 2, 5.0
-_GENERATOR_FUNCTIONS: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] = {
-    "np.random": (np.random.seed, lambda: np.random.get_state(legacy=False)),
-    "random": (random.seed, random.getstate),
-    "torch": (torch.default_generator.manual_seed, torch.get_rng_state),
-}
 
 
 @dataclass(frozen=True)
 class RepeatedSeeds:
     """Generators that repeat their numbers: for each sample, for each worker as copies, and by ``worker_init_fn``.
 
-    ``seeded_per_sample`` are global generators; ``started_per_sample`` are others that start again with the same seed.
+    ``seeded_per_sample`` are global generators; ``started_per_sample`` are others that start again with the same
+    seed, and ``seeded_per_epoch`` those that a stream creates or seeds when it is iterated.
     """
 
     seeded_per_sample: tuple[FreshGenerator, ...] = ()
@@ -51,6 +47,7 @@ class RepeatedSeeds:
     seeded_per_worker: tuple[str, ...] = ()
     started_per_sample: tuple[FreshGenerator, ...] = ()
     seeded_by_index: tuple[FreshGenerator, ...] = ()
+    seeded_per_epoch: tuple[FreshGenerator, ...] = ()
 
 
 @slow_measurement
@@ -61,6 +58,8 @@ def repeated_seeds(setup: Setup) -> RepeatedSeeds:
     stores, or a global one after a ``worker_init_fn``.
     """
     loader = setup.train_loader
+    if isinstance(getattr(loader, "dataset", None), IterableDataset):
+        return RepeatedSeeds(seeded_per_epoch=_find_seeded_per_epoch(loader))
     if not is_map_style(loader) or not hasattr(loader.dataset, "__len__") or isinstance(loader.dataset, TensorDataset):
         return RepeatedSeeds()
     try:
@@ -73,18 +72,27 @@ def repeated_seeds(setup: Setup) -> RepeatedSeeds:
         return RepeatedSeeds()
     return RepeatedSeeds(
         seeded_per_sample,
-        tuple(name for name in repeated if name not in _GENERATOR_FUNCTIONS),
-        tuple(name for name in repeated if name in _GENERATOR_FUNCTIONS),
+        tuple(name for name in repeated if name not in GENERATOR_FUNCTIONS),
+        tuple(name for name in repeated if name in GENERATOR_FUNCTIONS),
         started_per_sample,
         seeded_by_index,
     )
+
+
+def _find_seeded_per_epoch(loader: Any) -> tuple[FreshGenerator, ...]:
+    """Return the generators that give a stream the same augmentation in each epoch; empty if it cannot be read."""
+    try:
+        with Preserve(loader.dataset):
+            return find_repeated_stream(loader)
+    except Exception:
+        return ()
 
 
 def _find_seeded_per_sample(dataset: Any) -> tuple[FreshGenerator, ...]:
     """Return the global generators that reading a sample seeds, each with the line that does."""
     return tuple(
         FreshGenerator(name, find_seeding_line(lambda: dataset[0], *functions))
-        for name, functions in _GENERATOR_FUNCTIONS.items()
+        for name, functions in GENERATOR_FUNCTIONS.items()
         if _is_seeded(dataset, *functions)
     )
 
@@ -111,7 +119,7 @@ def _find_seeded_by_index(loader: DataLoader[Any]) -> tuple[FreshGenerator, ...]
     last = len(dataset) - 1
     seeded = tuple(
         FreshGenerator(name, find_seeding_line(lambda: dataset[0], *functions))
-        for name, functions in _GENERATOR_FUNCTIONS.items()
+        for name, functions in GENERATOR_FUNCTIONS.items()
         if last and _is_seeded(dataset, *functions, index=0) and _is_seeded(dataset, *functions, index=last)
     )
     generators = tuple(find_indexed_generators(dataset.__getitem__, 0, last))
@@ -190,7 +198,7 @@ def _fingerprint_worker_generators(_: Any) -> tuple[int, dict[str, int]]:
     """Return the number of the worker that runs this, and the state of each generator after a sample was read."""
     worker = get_worker_info()
     assert worker is not None
-    states = {name: get_state() for name, (_, get_state) in _GENERATOR_FUNCTIONS.items()}
+    states = {name: get_state() for name, (_, get_state) in GENERATOR_FUNCTIONS.items()}
     stored = _get_stored_generators(worker.dataset)
     states.update({name: GeneratorSnapshot(generator).state for name, generator in stored.items()})
     return worker.id, {name: fingerprint(state) for name, state in states.items()}

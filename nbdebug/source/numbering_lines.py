@@ -24,6 +24,7 @@ from nbdebug.source.variable_values import Part, possible_assignments
 _MAX_DEPTH = 8
 _COPIES = {"list", "tuple", "dict", "enumerate", "zip", "array", "Series", "Index", "range", "len", "tolist", "copy"}
 _JOINS = {"stack", "column_stack", "hstack", "vstack", "cat", "concatenate", "dstack"}
+_BLOCK_JOINS = {"cat", "concatenate", "hstack"}
 _CODINGS = {"fit_transform", "factorize"}  # number the names that they are passed, each time again
 _WRITES = {"append", "setdefault", "add", "update", "extend"}
 _SETS = {"set", "frozenset"}
@@ -90,8 +91,9 @@ def numbering_of_expression(
 def coding_calls(expression: Expression, position: int | None, depth: int = _MAX_DEPTH) -> list[Expression]:
     """Return the calls that number again the names from which the columns of an expression are made.
 
-    Follows joins of columns, conversions, comprehensions to what makes their items or what they convert, and each value
-    that a variable may have.
+    Follows joins of columns, conversions, comprehensions to what makes their items or what they convert, lists to what
+    is appended, each value that a variable may have, and each function that a call may run. The parts of a join of
+    blocks may have several columns each, so all of them are followed.
     """
     made, position = [*part_steps(expression, position, enters=_is_no_coding, passes_conversions=True)][-1]
     node = made.node
@@ -103,7 +105,17 @@ def coding_calls(expression: Expression, position: int | None, depth: int = _MAX
     if name in _CODINGS:
         return [made]
     if name in _JOINS and isinstance(made.node, ast.Call):
-        parts = [(Expression(made.scope, argument), position) for argument in made.node.args[:1]]
+        column = None if name in _BLOCK_JOINS else position
+        parts = [(Expression(made.scope, argument), column) for argument in made.node.args[:1]]
+    elif isinstance(made.node, ast.Call):
+        parts = [(returned, position) for returned in returned_expressions(made)]
+    elif isinstance(made.node, ast.Subscript) and isinstance(made.node.value, ast.Call):
+        parts = [(Expression(made.scope, made.node.value), None)]
+    elif _is_empty(made.node):
+        values = _filling_values(expression, made, None)
+        parts = [(Expression(value.scope, part), None) for value in values for part in _filled(value.node)]
+    elif isinstance(made.node, (ast.List, ast.Tuple)) and position is None:
+        parts = [(Expression(made.scope, part), None) for part in made.node.elts]
     elif loop and ast.unparse(made.node) == ast.unparse(loop.target):
         parts = [(Expression(made.scope, loop.iter), position)]
     elif isinstance(made.node, ast.Name):
@@ -120,6 +132,11 @@ def depends_on_constants(made: Expression) -> bool:
     own_names = {name.id for target in loops for name in ast.walk(target) if isinstance(name, ast.Name)}
     names = [node for node in ast.walk(made.node) if isinstance(node, ast.Name) and node.id not in own_names]
     return all(node.id in _BUILTINS or made.scope.value(node) is not UNKNOWN for node in names)
+
+
+def _filled(value: ast.expr) -> list[ast.expr]:
+    """Return what a call such as ``append`` adds to a container, or the value of an item."""
+    return value.args if isinstance(value, ast.Call) and call_name(value) in _WRITES else [value]
 
 
 def _is_no_coding(call: ast.Call) -> bool:

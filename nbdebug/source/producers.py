@@ -16,6 +16,7 @@ from nbdebug.source.assignments import (
     function_by_name,
     own_statements,
 )
+from nbdebug.source.called_functions import all_returned, possible_returns, running_statements
 from nbdebug.source.location import SourceLine
 from nbdebug.source.scopes import (
     UNKNOWN,
@@ -49,8 +50,6 @@ _CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "asarray", "array", "LongTe
 _ROW_METHODS = {"dropna", "sample", "copy", "reset_index", "sort_values", "head", "tail", "query", "drop_duplicates"}
 SHAPE_CHANGES = {"unsqueeze", "squeeze", "view", "reshape", "flatten"}
 _DTYPE_CHANGES = {"astype", "to", "type"}
-_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def part_producer(
@@ -198,9 +197,11 @@ def returned_expressions(call: Expression) -> list[Expression]:
     callee = scope.callee(node) or _local_callee(call)
     if callee is not None:
         syntax = find_function(callee[0].__code__)
-        return _all_returned(scope.entered(*callee, node), syntax) if syntax else []
+        return all_returned(scope.entered(*callee, node), syntax) if syntax else []
+    if passed := possible_returns(call):
+        return passed
     named = function_by_name(scope.file, node.func.id) if isinstance(node.func, ast.Name) else None
-    return _all_returned(scope.entered_by_name(named, node), named) if named else []
+    return all_returned(scope.entered_by_name(named, node), named) if named else []
 
 
 def called_return(call: Expression, function: FunctionType, owner: Any = None) -> Expression | None:
@@ -267,41 +268,8 @@ def executed_return(function: FunctionType, owner: Any = None) -> Expression | N
 
 def _returned(scope: Scope, syntax: FunctionNode) -> Expression | None:
     """Return the only expression that a function returns or yields in the branches that run."""
-    returned = _all_returned(scope, syntax)
+    returned = all_returned(scope, syntax)
     return returned[0] if len(returned) == 1 else None
-
-
-def _all_returned(scope: Scope, syntax: FunctionNode) -> list[Expression]:
-    """Return the expressions that a function returns or yields in the branches that run."""
-    if isinstance(syntax, ast.Lambda):
-        return [Expression(scope, syntax.body)]
-    values = [value for statement in _running_statements(scope, syntax.body) for value in _returned_values(statement)]
-    return [Expression(scope, value) for value in values]
-
-
-def _running_statements(scope: Scope, body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a block, and of those in it, without branches that do not run."""
-    for statement in body:
-        truth = scope.truth(statement.test) if isinstance(statement, ast.If) else None
-        yield statement
-        if isinstance(statement, ast.If) and truth is not None:
-            branch = [*_running_statements(scope, statement.body if truth else statement.orelse)]
-            yield from branch
-            if branch and isinstance(branch[-1], ast.Return):
-                return
-            continue
-        for block in _BLOCKS if not isinstance(statement, _DEFINITIONS) else ():
-            yield from _running_statements(scope, getattr(statement, block, []))
-        if isinstance(statement, ast.Return):
-            return
-
-
-def _returned_values(statement: ast.stmt) -> Iterator[ast.expr]:
-    if isinstance(statement, ast.Return):
-        yield from filter(None, [statement.value])
-    else:
-        yields = (ast.Yield, ast.YieldFrom)
-        yield from (n.value for n in ast.iter_child_nodes(statement) if isinstance(n, yields) and n.value)
 
 
 def _assigned_expression(
@@ -420,7 +388,7 @@ def assigned_attribute(expression: Expression, name: str) -> Part | None:
     """Return the only value that the methods of a class assign to an attribute, and the position of it in a tuple."""
     values: list[Part] = []
     for scope, syntax in _methods(expression):
-        for statement in _running_statements(scope, syntax.body):
+        for statement in running_statements(scope, syntax.body):
             targets = [getattr(target, "attr", None) for target in assignment_targets(statement)]
             if name in targets and isinstance(statement, ast.Assign):
                 value, position = assigned_part(statement, name)

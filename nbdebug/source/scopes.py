@@ -117,13 +117,13 @@ class Scope:
         """Return the scope of a function that a call in this scope runs."""
         scope = function_scope(function, owner)
         syntax = find_function(function.__code__)
-        arguments = dict(_bind(syntax, call, self, scope, has_owner=owner is not None)) if syntax else {}
+        arguments = dict(bind_arguments(syntax, call, self, scope, has_owner=owner is not None)) if syntax else {}
         return Scope(scope.file, scope.function, scope.variables, scope.bound, arguments)
 
     def entered_by_name(self, syntax: ast.FunctionDef, call: ast.Call) -> Scope:
         """Return the scope of a function of the same file of which no object is known."""
         scope = Scope(self.file, syntax.name, self.variables)
-        return Scope(self.file, syntax.name, self.variables, {}, dict(_bind(syntax, call, self, scope)))
+        return Scope(self.file, syntax.name, self.variables, {}, dict(bind_arguments(syntax, call, self, scope)))
 
 
 def function_scope(function: FunctionType, owner: Any = None) -> Scope:
@@ -215,10 +215,13 @@ def _calculate(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> A
     return operation(left, right) if type(left) is type(right) is int else UNKNOWN
 
 
-def _bind(
+def bind_arguments(
     syntax: FunctionNode, call: ast.Call, caller: Scope, callee: Scope, *, has_owner: bool = False
 ) -> Iterator[tuple[str, Expression]]:
-    """Yield the expression for each parameter of a function: its default, or the argument of a call."""
+    """Yield each parameter of a function with its expression: its default, or the argument of a call.
+
+    Arguments belong to the scope of the ``caller``, and defaults to that of the function, the ``callee``.
+    """
     positional = [*syntax.args.posonlyargs, *syntax.args.args]
     defaults = [None] * (len(positional) - len(syntax.args.defaults)) + syntax.args.defaults + syntax.args.kw_defaults
     unpacks = any(isinstance(node, ast.Starred) for node in call.args) or any(k.arg is None for k in call.keywords)

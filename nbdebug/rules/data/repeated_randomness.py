@@ -53,7 +53,8 @@ def repeated_randomness(
     each time. Generators that the dataset or its functions create for a sample are compared between three samples. If
     the loader has workers, and the dataset stores a generator or the loader has a ``worker_init_fn``, it starts two
     workers as the loader does, and compares the states of their generators after the same sample. A dataset that may
-    keep its samples is read twice from its present state, with other random numbers; this is undone. In a loop that is
+    keep its samples is read twice from its present state, with other random numbers; this is undone. A stream of up to
+    2,000 samples is iterated twice, and once more with other seeds; this is undone, too. In a loop that is
     being watched, it compares the first two batches of each epoch with those of the previous epoch.
 
     ## Why it matters
@@ -68,7 +69,9 @@ def repeated_randomness(
     synthetic data, which should not change. Seeds by index are not reported if the program sets a number that the
     dataset uses, such as the epoch. A generator that no sample draws from is not reported. Neither are kept samples
     that the dataset generates: the two samples of an index must be closer to each other than to other samples of the
-    class, by four standard errors. An order counts as repeated if ``least`` = 4 or more epochs, with a sampler that
+    class, by four standard errors. A stream is reported if two epochs are equal, and other seeds keep the targets and
+    change the inputs slightly: the variants of a sample are closer to each other than to other samples of the class, by
+    four standard errors. An order counts as repeated if ``least`` = 4 or more epochs, with a sampler that
     shuffles, all start with the same batches.
 
     ## How to fix
@@ -183,6 +186,19 @@ def _repeated_sample_findings(setup: Setup, reseeded: RepeatedSeeds) -> Iterator
             edits=_draw_seed(_creation_line(setup, generator)),
             evidence={"generator": generator.kind, "seeded by": "index"},
             explains=("T609",),
+        )
+    for generator in reseeded.seeded_per_epoch:
+        yield Finding(
+            message=f"Iterating the training stream {'seeds' if generator.kind in _GLOBAL_GENERATORS else 'creates a'} "
+            f"{generator.kind} with the same number: two epochs have equal samples. With other numbers, the inputs "
+            "change, and the targets are the same.",
+            where=get_location(_creation_line(setup, generator)),
+            cause="The generator is created or seeded where the stream is iterated, so each epoch repeats the same "
+            "augmentation.",
+            fix="# create the generator once, in __init__, and draw from it in __iter__",
+            edits=_draw_seed(_creation_line(setup, generator)),
+            evidence={"generator": generator.kind, "seeded by": "epoch"},
+            explains=("T609", "E703"),
         )
     workers = getattr(setup.train_loader, "num_workers", 0)
     for name in reseeded.copied_to_workers:

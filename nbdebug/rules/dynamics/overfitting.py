@@ -9,12 +9,15 @@ import torch
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.loss_curves import stability
-from nbdebug.loss_curves.run_summary import RunSummary, settled_run_summary
+from nbdebug.loss_curves.run_summary import HIGH_SCORE, RunSummary, settled_run_summary
+from nbdebug.measurements.label_choices import LabelChoices
 from nbdebug.measurements.policy_gradient import PolicyGradient
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
+
+_SMALL_RISE, _MIN_ACCURACY_OF_SMALL_RISE = 0.1, 0.95  # of the loss of a constant prediction
 
 
 @rule("T609", "warning")
@@ -22,6 +25,7 @@ def overfitting(
     record: Record,
     policy_gradient: PolicyGradient | NotChecked,
     has_signed_weights: bool | NotChecked,
+    label_choices: LabelChoices | NotChecked,
     *,
     rise: float = 0.1,
 ) -> Iterator[Finding]:
@@ -40,6 +44,10 @@ def overfitting(
     thirtieth of the loss of a constant prediction, with an increasing trend, while the training loss decreased by a
     third or is close to zero. It is not reported at a validation score of 0.97 or more, nor if the validation loss was
     lowest before training: such a model never learned anything for the validation samples, which has other causes.
+
+    Without a score, as for pairs of embeddings or a loss of your own, a sample counts as correct if the loss is lower
+    for its label than for the others. A share of 0.95 is enough if the loss rose by at most a tenth of that of a
+    constant prediction: a loss with a margin may rise for samples that are correct.
 
     With fewer measurements, the last one must exceed the one before it, the minimum, by three times as much, while the
     training loss halved; or it exceeds the loss before training by a seventh, and that of a constant prediction,
@@ -66,6 +74,8 @@ def overfitting(
         if stability.has_gap_of_few_evaluations(summary):
             raise NotChecked(_describe_gap(summary))
         return
+    if summary.val.last_score is None and _tells_labels_apart(summary, turning_point, label_choices):
+        return
     start = f"lowest at step {turning_point.step} ({turning_point.lowest:.4g})"
     if not turning_point.step:
         start = f"{turning_point.lowest:.4g} before training"
@@ -86,6 +96,18 @@ def overfitting(
         },
         explains=("E703", "E706"),
     )
+
+
+def _tells_labels_apart(
+    summary: RunSummary, turning_point: stability.ValidationTurn, label_choices: LabelChoices | NotChecked
+) -> bool:
+    """Return whether nearly all validation samples have the lowest loss for their label, by the weights at the end."""
+    accuracy = None if isinstance(label_choices, NotChecked) else label_choices.accuracy()
+    if accuracy is None:
+        return False
+    reference = summary.val.loss[0] if summary.chance is None else summary.chance
+    is_small = turning_point.last - turning_point.lowest <= _SMALL_RISE * reference
+    return accuracy >= (_MIN_ACCURACY_OF_SMALL_RISE if is_small else HIGH_SCORE)
 
 
 def _describe_gap(summary: RunSummary) -> str:

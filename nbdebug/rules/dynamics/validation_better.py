@@ -11,6 +11,8 @@ from nbdebug.finding import Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loss_curves import stability
 from nbdebug.loss_curves.run_summary import settled_run_summary
+from nbdebug.measurements.reference import Reference
+from nbdebug.measurements.target_noise import TargetNoise, compare_target_noise
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, train, training_setup, waves
@@ -18,7 +20,9 @@ from nbdebug.setup import Setup
 
 
 @rule("T611", "warning")
-def validation_better(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Finding]:
+def validation_better(
+    record: Record, loop: LoopSummary | NotChecked, reference: Reference | NotChecked
+) -> Iterator[Finding]:
     """Validation is better than training by more than dropout and averaging explain.
 
     ## What it does
@@ -37,6 +41,10 @@ def validation_better(record: Record, loop: LoopSummary | NotChecked) -> Iterato
     note if the training samples are learned well nevertheless, for example augmented samples that are harder on
     purpose. It is also a note if the training targets only have more noise: the model explains 90% of the variance of
     the validation targets, and the higher variance of the training targets accounts for two thirds of the higher error.
+    Or a simple learner of the training samples has the same gap: its error on validation samples is below half of that
+    on left-out training samples, also in the median and on the training samples most similar to validation samples; the
+    higher variance of the training targets accounts for most of the difference; and the validation targets have a slope
+    of 1, within an eighth, as a function of its predictions, as if the mean of the training targets were correct.
 
     ## How to fix
     Compare samples of both splits side by side: labels, classes, transforms. Split the same data at random.
@@ -54,20 +62,39 @@ def validation_better(record: Record, loop: LoopSummary | NotChecked) -> Iterato
         raise NotChecked("the targets of your loop are not those of the loader")
     if (comparison := stability.find_validation_advantage(summary)) is None:
         return
+    noise = _explaining_noise(comparison.training_is_poor, reference)
     yield Finding(
         message=f"With the same weights in eval mode, the loss is {comparison.val:.4g} on validation samples and "
         f"{comparison.train:.4g} on training samples.",
-        cause="Training samples are harder: they are augmented, or their labels are noisier; or the validation split "
+        cause=_describe_noise(noise)
+        if noise
+        else "Training samples are harder: they are augmented, or their labels are noisier; or the validation split "
         "has fewer classes or copies of training samples.",
-        fix="If the training samples are not augmented, split one dataset at random: train, val = "
-        "torch.utils.data.random_split(dataset, [0.8, 0.2]).",
+        fix=f"If the training samples are not {'noisy on purpose' if noise else 'augmented'}, split one dataset at "
+        "random: train, val = torch.utils.data.random_split(dataset, [0.8, 0.2]).",
         evidence={
             "validation": comparison.val,
             "training": comparison.train,
             "validation score": summary.val.last_score,
             "training score": summary.train.last_score,
         },
-        severity=None if comparison.training_is_poor else "note",
+        severity=None if comparison.training_is_poor and not noise else "note",
+    )
+
+
+def _explaining_noise(training_is_poor: bool, reference: Reference | NotChecked) -> TargetNoise | None:
+    """Return the noise of the training targets that explains why validation is better; None without it."""
+    if not training_is_poor or isinstance(reference, NotChecked):
+        return None
+    noise = compare_target_noise(reference)
+    return noise if noise and noise.explains_gap else None
+
+
+def _describe_noise(noise: TargetNoise) -> str:
+    return (
+        "The training targets have more noise than the validation targets. A simple learner of the training samples "
+        f"has a squared error of {noise.train:.3g} on training samples that it has not seen, of {noise.nearby:.3g} on "
+        f"those most similar to validation samples, and of {noise.val:.3g} on validation samples."
     )
 
 

@@ -47,6 +47,12 @@ _FOLDER = (
     "train, val = Folder(train_table), Folder(val_table)\n"
 )
 _PASSED = _FOLDER.replace("sorts=False", "known=None")
+_CODERS = (
+    "def alone(kinds):\n    return pd.factorize(kinds)[0]  # here\n"
+    "def shared(kinds):\n    return pd.Categorical(kinds, categories=['cat', 'dog', 'eel']).codes\n"
+    "def make(table, number):\n    y = number(table['kind'])\n"
+    "    return TensorDataset(make_inputs(table), torch.tensor(y).long())\n"
+)
 # The line with "here" numbers the classes of the validation split by the order in which they occur.
 NUMBERED = {
     "factorize": _IN_FUNCTION.format("    y = pd.factorize(table['kind'])[0]  # here\n"),
@@ -222,6 +228,30 @@ NUMBERED = {
         "def load(order):\n    numbers = {kind: i for i, kind in enumerate(order)}  # here\n"
         "    return Folder(train_table), Folder(val_table, numbers)\n"
         "train, val = load(['eel', 'dog', 'cat'])\n"
+    ),
+    "a function that is passed": _CODERS + "train, val = make(train_table, alone), make(val_table, alone)\n",
+    "one of two functions that are passed to a helper": (
+        _CODERS + "def load(shares):\n    number = shared if shares else alone\n"
+        "    val = make(val_table, number=number)\n    return make(train_table, number), val\n"
+        "train, val = load(False)\n"
+    ),
+    "a lambda that is passed": (
+        _CODERS.replace("# here", "") + "def load(shares):\n"
+        "    number = shared if shares else (lambda kinds: pd.factorize(kinds)[0])  # here\n"
+        "    return make(train_table, number), make(val_table, number)\n"
+        "train, val = load(False)\n"
+    ),
+    "a partial function that is passed": (
+        "from functools import partial\ndef choose(skips, kinds):\n    if skips:\n        return kinds\n"
+        "    return pd.factorize(kinds)[0]  # here\n" + _CODERS.replace("# here", "") + "def load(skips):\n"
+        "    number = partial(choose, skips)\n    return make(train_table, number), make(val_table, number)\n"
+        "train, val = load(False)\n"
+    ),
+    "a bound method that is passed": (
+        _CODERS.replace("# here", "")
+        + "class Coder:\n    def number(self, kinds):\n        found = pd.factorize(kinds)[0]  # here\n"
+        "        return found\n"
+        "coder = Coder()\ntrain, val = make(train_table, coder.number), make(val_table, coder.number)\n"
     ),
     "labels that are swapped without a dictionary": _IN_SCRIPT.format(
         "names = ['cat', 'dog', 'eel']\ntrain_y = [names.index(kind) for kind in train_table['kind']]\n"

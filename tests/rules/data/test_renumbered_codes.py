@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from nbdebug.setup import Setup
+from tests.loop_monitor.watched_loops import source_line
 from tests.rules.rule_findings import rule_faults
+from tests.source.source_modules import load_module
 
 NAMES = np.array(["ash", "birch", "cedar", "elm", "fir", "oak"])
 LEVELS = np.array([1.0, 4.0, 2.0, 6.0, 3.0, 8.0])
@@ -182,3 +186,60 @@ def test_only_pairs_of_codes_that_fit_no_other_code_are_listed() -> None:
     listed = [tuple(map(int, pair.split(" and "))) for pair in pairs]
     assert sorted(listed) == [(0, 5), (4, 3), (5, 4)]
     assert all(val_names[own] == NAMES[other] for own, other in listed)
+
+
+CODED = """\
+from functools import partial
+import numpy as np
+import pandas as pd
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from tests.rules.data.test_renumbered_codes import NAMES, frame
+COLUMNS = ["kind", "soil"]
+def alone(table, names):
+    columns = []
+    for column in COLUMNS:
+        codes = pd.factorize(table[column])[0]  # here
+        columns.append(codes)
+    return np.stack(columns, axis=1)
+def shared(table, names):
+    return np.stack([pd.Categorical(table[c], categories=names).codes for c in COLUMNS], axis=1)
+def first(names, table):
+    return alone(table, names)
+class Encoder:
+    def encode(self, table, names):
+        return alone(table, names)
+encoder = Encoder()
+def tensors(table, encode, names):
+    x = np.concatenate([encode(table, names), table[["age"]].to_numpy()], axis=1)
+    return torch.tensor(x, dtype=torch.float32), torch.tensor(table["height"].to_numpy(), dtype=torch.float32)
+def build(train, val, shares):
+    encode = {encode}
+    return TensorDataset(*tensors(train, encode, NAMES)), TensorDataset(*tensors(val, encode, NAMES))
+def table(rows, seed, name):
+    return frame(rows, seed, first=name).assign(soil=NAMES[np.random.default_rng(seed).integers(0, 6, rows)])
+train, val = build(table(600, 0, "ash"), table(300, 1, "oak"), False)
+train_loader, val_loader = DataLoader(train, 20, shuffle=True), DataLoader(val, 20)
+"""
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        "alone",
+        "shared if shares else alone",
+        "lambda table, names: shared(table, names) if shares else alone(table, names)",
+        "partial(alone)",
+        "encoder.encode",
+        "lambda table, names, code=alone: code(table, names)",
+    ],
+)
+def test_codes_of_a_function_that_is_passed_are_reported_at_its_line(
+    encode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = load_module(tmp_path / "program_with_codes.py", CODED.replace("{encode}", encode))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    setup = Setup(nn.Linear(3, 1), module.train_loader, module.val_loader, loss_fn=nn.MSELoss())
+    setup.files = {str(module.__file__)}
+    (finding,) = rule_faults(setup, "D125")
+    assert source_line(finding).endswith("# here"), str(finding)

@@ -264,6 +264,68 @@ def test_validation_better_than_training_with_noise_that_did_no_harm_is_a_note(
     assert [finding.severity for finding in report if finding.code == "T611"] == [severity]
 
 
+def drawn(distribution: torch.distributions.Distribution, y: Tensor) -> Tensor:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        return distribution.sample(y.shape)
+
+
+Change = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+NORMAL, LAPLACE, UNIFORM = (
+    torch.distributions.Normal(0.0, 1.0),
+    torch.distributions.Laplace(0.0, 0.5),
+    torch.distributions.Uniform(-1.2, 1.2),
+)
+# What happens to the training targets only: more noise, which the training and the validation rows show alike.
+NOISE: dict[str, Change] = {
+    "normal": lambda x, y: (x, y + 0.7 * drawn(NORMAL, y)),
+    "uniform": lambda x, y: (x, y + drawn(UNIFORM, y)),
+    "heavy tails": lambda x, y: (x, y + drawn(LAPLACE, y)),
+    "more noise for large inputs": lambda x, y: (x, y + (0.4 + 0.3 * x[:, 3:].abs()) * drawn(NORMAL, y)),
+    "two readings": lambda x, y: (x, y + torch.where(drawn(NORMAL, y) > 0, 0.7, -0.7)),
+}
+
+
+def every(step: int, y: Tensor) -> Tensor:
+    return torch.arange(len(y))[:, None] % step == 0
+
+
+# Training and validation rows: wrong targets or inputs of training, or validation rows that are easier.
+EASIER: dict[str, tuple[Change, Change]] = {
+    "targets of other samples": (lambda x, y: (x, y.where(~every(3, y), y.roll(1, 0))), lambda x, y: (x, y)),
+    "a few targets of other samples": (lambda x, y: (x, y.where(~every(5, y), y.roll(1, 0))), lambda x, y: (x, y)),
+    "inputs of other samples": (lambda x, y: (x.where(~every(4, y), x.roll(1, 0)), y), lambda x, y: (x, y)),
+    "reversed signs": (lambda x, y: (x, y.where(~every(6, y), -y)), lambda x, y: (x, y)),
+    "validation without the noisy region": (
+        lambda x, y: (x, y + 1.2 * (x[:, :1] > 0) * drawn(NORMAL, y)),
+        lambda x, y: (x[x[:, 0] < 0], y[x[:, 0] < 0]),
+    ),
+}
+
+
+def validation_findings(change_train: Change, change_val: Change) -> list[Finding]:
+    torch.manual_seed(0)
+    train_data, val_data = change_train(*waves(1000)), change_val(*waves(256, seed=1))
+    setup = training_setup(mlp(4, 64, 1), train_data, val_data, nn.MSELoss(), lr=1e-2)
+    return [finding for finding in watch_report(setup, lambda: train(setup, 20)) if finding.code == "T611"]
+
+
+@pytest.mark.parametrize("name", NOISE)
+def test_validation_better_by_the_noise_of_training_targets_is_a_note(name: str) -> None:
+    findings = validation_findings(NOISE[name], lambda x, y: (x, y))
+    assert [finding.severity for finding in findings] in ([], ["note"])
+
+
+def test_validation_better_by_noise_names_the_errors_of_the_learner() -> None:
+    (finding,) = validation_findings(NOISE["uniform"], lambda x, y: (x, y))
+    assert "A simple learner of the training samples has a squared error" in finding.cause
+
+
+@pytest.mark.parametrize("name", EASIER)
+def test_validation_that_is_easier_by_other_causes_stays_a_warning(name: str) -> None:
+    assert [finding.severity for finding in validation_findings(*EASIER[name])] == ["warning"]
+
+
 @pytest.mark.parametrize("flat", [True, False])
 def test_underfitting_of_an_autoencoder_has_no_reference_learner(flat: bool) -> None:
     x, _ = clusters(480)

@@ -23,7 +23,7 @@ STEPS = np.arange(300)
 
 def findings(code: str, record: Record) -> list[Finding]:
     unavailable = NotChecked("only the record is known")
-    names = ("loop", "policy_gradient", "has_signed_weights")
+    names = ("loop", "policy_gradient", "has_signed_weights", "reference", "label_choices")
     return find_rule(code)({"record": record, **dict.fromkeys(names, unavailable)})
 
 
