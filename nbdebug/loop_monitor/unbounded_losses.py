@@ -18,9 +18,10 @@ _MIN_OPPOSITE_SHARE = 0.1  # of the gradient with the rarer sign
 
 @dataclass(frozen=True)
 class HomogeneousLoss:
-    """A loss that is ``margin`` plus a function that grows with the power ``degree`` of the outputs.
+    """A loss that is about ``margin`` plus a function that grows with the power ``degree`` of the outputs.
 
-    Measured in ``passes`` backward passes, with losses from ``first`` to ``lowest``.
+    Measured in ``passes`` backward passes, with losses from ``first`` to ``lowest``, and with margins that differ by
+    little from pass to pass: from ``lowest_margin`` to ``highest_margin``.
     """
 
     degree: int
@@ -28,6 +29,8 @@ class HomogeneousLoss:
     passes: int
     first: float
     lowest: float
+    lowest_margin: float
+    highest_margin: float
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ class HomogeneousLossMonitor:
         for degree in _DEGREES:
             margins = [sample.loss - sample.product / degree for sample in self.samples]
             if max(margins) - min(margins) <= _TOLERANCE * (max(losses) - min(losses)):
-                return HomogeneousLoss(degree, sum(margins) / len(margins), len(losses), losses[0], min(losses))
+                mean, bounds = sum(margins) / len(margins), (min(margins), max(margins))
+                return HomogeneousLoss(degree, mean, len(losses), losses[0], min(losses), *bounds)
         return None
 
 

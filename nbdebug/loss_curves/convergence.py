@@ -10,6 +10,7 @@ from nbdebug.loss_curves.run_summary import RunSummary, quarter_levels, segment_
 from nbdebug.statistics.time_series import change_points
 
 MIN_STEPS = 30
+USUAL_UPDATE = 1e-3  # of a step, relative to the weights (CS231n notes)
 OPENING_STEPS = 12  # a learning rate that is too high raises the loss within these steps
 _MIN_LATE_SHARE = 0.1  # of the gain of the second half that a loss which still falls makes in the last quarter
 _MIN_EXPLOSIVE_UPDATE = 0.02  # smallest first update, relative to the weights, if the rate makes the loss explode
@@ -228,7 +229,7 @@ def has_exploded(run: RunSummary) -> bool:
 
 
 @dataclass(frozen=True)
-class _RateTooLow:
+class RateTooLow:
     """Signs of a learning rate that is too low.
 
     ``travel`` is the sum of all updates relative to the weights (upper quartile over modules); ``learned_share`` is the
@@ -242,16 +243,17 @@ class _RateTooLow:
 
 def find_rate_too_low(
     run: RunSummary, short_travel: float = 0.5, small_ratio: float = 3e-3, min_remaining_share: float = 0.6
-) -> _RateTooLow | None:
+) -> RateTooLow | None:
     """Return the signs of a rate that is too low, or None.
 
     Either no layer can have moved far, since the sum of its updates is a fraction of its norm; or the loss falls slowly
-    along a straight line, and is still near chance after 100 steps.
+    along a straight line, and is still near chance after 100 steps, with updates below the usual size or whose sum is
+    below the norm. Longer updates have moved the weights: a slow decrease has another cause then.
     """
     if run.has_converged or not run.is_nonnegative or not run.is_finite or not run.travel.distances:
         return None
     remaining, travel = run.remaining_share if run.remaining_share is not None else 1.0, run.travel
-    result = _RateTooLow(travel.upper_quartile, travel.median_ratio, run.learned_share)
+    result = RateTooLow(travel.upper_quartile, travel.median_ratio, run.learned_share)
     barely_moved = (
         travel.upper_quartile < short_travel
         and max(travel.distances) < 2 * short_travel
@@ -265,6 +267,7 @@ def find_rate_too_low(
         and max(travel.median_ratio, travel.first_ratio) < _MIN_EXPLOSIVE_UPDATE
     )
     falls_linearly_near_chance = remaining >= 0.8 and run.learned_share < 0.25 and falls_linearly(run)
+    has_short_steps = travel.median_ratio < (small_ratio if travel.upper_quartile < 2 * short_travel else USUAL_UPDATE)
     is_slow = (
         travel.upper_quartile < 2 * short_travel
         and travel.median_ratio < small_ratio / 2
@@ -273,7 +276,7 @@ def find_rate_too_low(
     )
     still_falls = run.last_quarter.change < _MIN_LATE_SHARE * run.second_half.change
     is_slow = is_slow and run.learned_share < 0.75 and still_falls
-    return result if creeps_measurably and (falls_linearly_near_chance or is_slow) else None
+    return result if creeps_measurably and ((falls_linearly_near_chance and has_short_steps) or is_slow) else None
 
 
 def _second_half_gain(run: RunSummary) -> float:

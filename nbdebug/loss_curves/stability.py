@@ -23,7 +23,7 @@ _MIN_LEARNED_SCORE = 0.9  # of validation targets, of a model that learned them 
 _MAX_UNEXPLAINED_EXCESS = 1 / 3  # of the training loss over that of validation, without a higher variance of targets
 _UNBOUNDED_FACTOR, _MIN_LOSSES = 1e4, 3
 _ACCELERATED_FACTOR, _ACCELERATION, _MIN_ACCELERATED_LOSSES = 20.0, 1.2, 20
-_MARGIN_FACTOR, _END_SHARE = 3.0, 0.1  # of a homogeneous loss: fall relative to its start, and the end of the run
+_MARGIN_FACTOR, END_SHARE = 3.0, 0.1  # of a homogeneous loss: fall relative to its start, and the end of the run
 
 
 @dataclass(frozen=True)
@@ -365,5 +365,5 @@ def find_end_below_zero(record: Record) -> float | None:
     losses = losses[np.isfinite(losses)]
     if len(losses) < _MIN_LOSSES:
         return None
-    last = float(np.median(losses[-max(_MIN_LOSSES, int(_END_SHARE * len(losses))) :]))
+    last = float(np.median(losses[-max(_MIN_LOSSES, int(END_SHARE * len(losses))) :]))
     return last if last < -_MARGIN_FACTOR * max(float(np.abs(losses[:_MIN_LOSSES]).max()), 1.0) else None

@@ -172,6 +172,23 @@ def _measure_layer_spreads(answers: EvalOutputs, training: bool) -> LayerSpreads
     return LayerSpreads(tuple(layers), compute_relative_spread(output))
 
 
+def has_effect(answers: EvalOutputs, layer: LayerSpread) -> bool:
+    """Return whether other values of the parameters of a layer's module change the output of the model.
+
+    True if the module has no parameters of its own, so that they are unknown. The model is restored.
+    """
+    model = answers.setup.eager_model
+    parameters = [*model.get_submodule(layer.where.module or "").parameters(recurse=False)]
+    if not parameters:
+        return True
+    generator = torch.Generator().manual_seed(0)
+    with Preserve(model), torch.no_grad():
+        for parameter in parameters:
+            parameter.add_(torch.randn(parameter.shape, generator=generator).to(parameter))
+        outputs = answers.predict(answers.batch)
+    return any(bool(answers.changed_values(output, i).any()) for i, output in enumerate(outputs))
+
+
 def _measure_call(call: TorchCall, signal: Tensor, weights: list[nn.Parameter]) -> LayerSpread:
     """Measure the spread of the rows of a signal that a call with parameters receives."""
     rows = max(len(signal), 1)

@@ -37,6 +37,26 @@ def has_oversized_tensor(setup: Setup, min_scale: float) -> bool:
     return any(True for _ in _wide_tensors(setup.eager_model, min_scale))
 
 
+def large_layer_weights(setup: Setup, min_scale: float) -> dict[str, float]:
+    """Return the weights of layers with a standard deviation above ``min_scale`` / √fan_in, with that multiple.
+
+    The vectors of an embedding are no sums over inputs, and have another usual scale.
+    """
+    gains: dict[str, float] = {}
+    for path, module in setup.eager_model.named_modules():
+        weight = getattr(module, "weight", None)
+        if (
+            not isinstance(weight, nn.Parameter)
+            or weight.dim() < 2
+            or isinstance(module, (nn.Embedding, nn.EmbeddingBag))
+        ):
+            continue
+        gain = float(weight.detach().float().std()) * math.sqrt(weight[0].numel())
+        if min_scale < gain < math.inf:
+            gains[f"{path}.weight".lstrip(".")] = gain
+    return gains
+
+
 def has_default_scale(setup: Setup, name: str) -> bool:
     """Return whether a parameter has the scale that its module draws by default, as the vectors of an embedding do."""
     path, _, attribute = name.rpartition(".")

@@ -12,6 +12,9 @@ from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name
 
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)  # expressions that need no parentheses
+_CONSEQUENCES = (
+    *("M301", "M304", "R901", "R902", "O502", "O503", "O504", "T601", "T606", "T607", "T608", "T610", "T614"),
+)
 _MESSAGES = {
     "recreated": "are created in each forward pass, so their updates are discarded",
     "derived": "are not among model.parameters(): {attribute} stores a tensor computed from a parameter",
@@ -43,7 +46,7 @@ def unregistered_tensors_finding(group: UnregisteredTensors) -> Finding:
         fix=describe_edits(edits) or _FIXES[group.kind].format(attribute=group.attribute),
         edits=edits,
         evidence={"values": values, "shapes": [tuple(t.shape) for t in group.tensors[:8]], "kind": group.kind},
-        explains=("M301", "M304", "R901", "R902", "O503", "O504", "T601", "T606", "T607", "T608", "T610"),
+        explains=_CONSEQUENCES,
         severity=severity,
     )
 

@@ -161,13 +161,14 @@ def _no_better_than_constant_finding(baselines: Baselines, equal_baselines: list
     assert other is not None
     blind = "blind" in equal_baselines
     description = baselines.descriptions[other.name]
+    is_worse = other.gain_high < 0
+    relation = "significantly worse" if is_worse else "not significantly better"
     return Finding(
         message=f"The model predicts the same for each of the {other.rows} rows. Its {metric} is {model.value:.4g}."
         if is_same
-        else f"The model is not significantly better than a baseline. Its {metric} is {model.value:.4g}; the "
-        f"{metric} of {description} is {other.value:.4g} (difference {other.gain_low:.3g} to {other.gain_high:.3g}, "
-        f"{other.rows} rows).",
-        cause="Either the network has not learned what its inputs tell about the targets, or they tell nothing."
+        else f"The model is {relation} than a baseline. Its {metric} is {model.value:.4g}; the {metric} of {description} "
+        f"is {other.value:.4g} (difference {other.gain_low:.3g} to {other.gain_high:.3g}, {other.rows} rows).",
+        cause=_blind_cause(is_worse=is_worse)
         if blind
         else "The predictions are related to the input, but a constant is as good by every metric: their scale, "
         "threshold or offset is wrong.",
@@ -177,6 +178,16 @@ def _no_better_than_constant_finding(baselines: Baselines, equal_baselines: list
         confirms=(LABELS_UNRELATED,) if blind else (),
         severity=None if blind or "mean" in equal_baselines else "warning",
     )
+
+
+def _blind_cause(*, is_worse: bool) -> str:
+    """Return why predictions are not better than the same in another order."""
+    if is_worse:
+        return (
+            "The network has not learned what its inputs tell about the targets: its predictions depend on the inputs, "
+            "but they suit the targets of other rows better."
+        )
+    return "Either the network has not learned what its inputs tell about the targets, or they tell nothing."
 
 
 def _worse_than_linear_finding(baselines: Baselines, linear: list[MetricComparison]) -> Finding:

@@ -21,6 +21,7 @@ from nbdebug.measurements.oversized_tensors import (
     OversizedTensor,
     find_oversized_tensor,
     has_default_scale,
+    large_layer_weights,
 )
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.preserve import Preserve, seed_all
@@ -40,6 +41,7 @@ from nbdebug.training.model_copy import RESET_PARAMETERS
 
 _LARGER_OUTPUT = 3.0  # times the targets
 _INPUT_SHARE = 0.5  # of the excess of the loss, which is left without it
+_MAX_NAMES = 6
 _USUAL_OUTPUT = 0.1  # root mean square; torch's initialization gives 0.2 to 0.6 for inputs of unit scale
 _ROUNDING = 1e-9  # of the loss: that of a constant prediction of equal targets is rounding
 
@@ -200,17 +202,29 @@ def _tensor_finding(finding: Finding, tensor: OversizedTensor, setup: Setup) -> 
     else:
         line = attribute_maker(setup.eager_model.get_submodule(module), attribute)
     factor, name = f"{1 / tensor.scale:.2g}", member_code(tensor.name)
+    large = [other for other in large_layer_weights(setup, MIN_SCALE) if other != tensor.name] if is_parameter else []
+    others = f" Those of {', '.join(large[:_MAX_NAMES])}{', …' if len(large) > _MAX_NAMES else ''} are large too."
     return replace(
         finding,
         where=get_location(line, module or None, tensor.name if is_parameter else None),
         cause=f"The values of {tensor.name} are large: their root mean square is {tensor.scale:.3g} / √n, with n "
-        f"values in a row. With 1 / √n, the loss is {tensor.usual_loss:.4g}.",
-        fix=f"{name}.data.mul_({factor})   # before the optimizer is created"
+        f"values in a row. With 1 / √n, the loss is {tensor.usual_loss:.4g}.{others if large else ''}",
+        fix=_draw_again([tensor.name, *large])
+        if large
+        else f"{name}.data.mul_({factor})   # before the optimizer is created"
         if is_parameter
         else f"{name}.mul_({factor})   # or normalize its rows where it is created",
         setup_fix=RESET_PARAMETERS if line and is_parameter else "",
         edits=undo_initialization(setup, line),
         evidence={**finding.evidence, "tensor": tensor.name, "scale": tensor.scale, "usual loss": tensor.usual_loss},
+    )
+
+
+def _draw_again(names: list[str]) -> str:
+    """Return code that draws several weights with a usual scale."""
+    return (
+        f"for name in {names!r}:   # before the optimizer is created\n"
+        "    torch.nn.init.xavier_uniform_(model.get_parameter(name))"
     )
 
 

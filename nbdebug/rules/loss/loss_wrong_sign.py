@@ -16,7 +16,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.wrong_decisions import TwoValuedDecisions
 from nbdebug.loss_curves.adversaries import CommonAim, find_common_aim
-from nbdebug.loss_curves.stability import find_end_below_zero, find_unbounded_decrease
+from nbdebug.loss_curves.stability import END_SHARE, find_end_below_zero, find_unbounded_decrease
 from nbdebug.measurements.event_order import EventOrder
 from nbdebug.measurements.flow_volume import FlowVolume
 from nbdebug.measurements.forward_pass import ForwardPass
@@ -339,11 +339,13 @@ def _is_positive_for_zeros(setup: Setup, first_pass: ForwardPass) -> bool:
 
 def _margin_finding(line: SourceLine | None, loss: HomogeneousLoss, last: float) -> Finding:
     power = "grows in proportion to the outputs" if loss.degree == 1 else "grows with the square of the outputs"
+    low, high = f"{loss.lowest_margin:.3g}", f"{loss.highest_margin:.3g}"
+    margin = low if low == high else f"a number from {low} to {high}"
     return Finding(
         where=get_location(line),
-        message=f"The loss is unbounded below: it was {loss.first:.3g} at the first step and {last:.3g} at the end. In "
-        f"all {loss.passes} inspected steps it was {loss.margin:.3g} plus a part that {power}, so it can always be "
-        "lowered by larger outputs.",
+        message=f"The loss is unbounded below: it was {loss.first:.3g} at the first inspected step, and its median "
+        f"over the last {END_SHARE:.0%} of the steps is {last:.3g}. In each of {loss.passes} inspected steps, it was "
+        f"{margin} plus a part that {power}, so larger outputs can always lower it.",
         cause="Larger outputs always lower the loss, as in a margin loss without a clamp at zero, for targets "
         "out of the range of the loss, or if a term has the wrong sign.",
         fix="loss = torch.relu(margin - (better - worse)).mean()   # of a margin loss: zero once the margin is reached"

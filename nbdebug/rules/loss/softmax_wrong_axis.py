@@ -55,7 +55,7 @@ _CONSEQUENCES = (
     *("G415", "G416", "T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709"),
 )
 
-_ATTENTION_CONSEQUENCES = ("M305", "M310", "G402", "G405", "T603", "T606", "T610")
+_ATTENTION_CONSEQUENCES = ("M305", "M310", "G402", "G405", "T603", "T606", "T607", "T608", "T610")
 
 
 @rule("L206", "error")

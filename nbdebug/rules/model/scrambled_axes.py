@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from math import prod
 
 import numpy as np
 import torch
@@ -79,19 +78,44 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
 
 
 def _describe_rows(reshape: ScrambledReshape) -> str:
-    """Say what a row of the reshaped tensor holds, and which axis of the same length it does not hold."""
+    """Say what a row of the reshaped tensor holds, and which axes it should hold."""
     before, length = reshape.shape_before, reshape.shape_after[-1]
     if reshape.needs_channels_last:
         return f": each row then holds {length} values of neighboring positions, not {length} channels of one position"
-    wanted = before.index(length) if length in before[:-1] and length != before[-1] else None
-    if wanted is None or not 1 < length <= prod(before):
-        return f", so that the axes with lengths {reshape.axes_before} become {reshape.axes_after}"
     rows = np.unravel_index(np.arange(length), before)  # the first row: consecutive values
-    axes = [axis for axis, places in enumerate(rows) if len({*places.tolist()}) > 1]
-    held = f"axis {axes[0]}" if len(axes) == 1 else f"axes {', '.join(map(str, axes[:-1]))} and {axes[-1]}"
+    held = [axis for axis, places in enumerate(rows) if len({*places.tolist()}) > 1]
+    wanted = _axes_of_rows(reshape)
+    mixed = [axis for axis in held if axis not in wanted]
+    if not wanted or not mixed or not length > 1:
+        return f", so that the axes with lengths {reshape.axes_before} become {reshape.axes_after}"
     return (
-        f": a row then has {length} values that were neighbors along {held}, and not the {length} along axis {wanted}"
+        f": each new row takes {length} values from several positions of {_name_axes(mixed)}; it should take the "
+        f"values along {_name_axes(wanted)} at one position"
     )
+
+
+def _axes_of_rows(reshape: ScrambledReshape) -> list[int]:
+    """Return the axes whose values a row of the result should hold; empty if that is not known.
+
+    They are the axes that are merged, or moved, to the end by the shortest exchange of axes. The first axis, mostly
+    that of the batch, may have their length by coincidence.
+    """
+    before, length = reshape.shape_before, reshape.shape_after[-1]
+    is_image = moves_channels(reshape.axes_before, reshape.axes_after)
+    order = None if is_image else find_axis_order(before, reshape.shape_after)
+    if order is None or order.split:
+        axes = [axis for axis, size in enumerate(before[:-1]) if size == length and axis > 0]
+        return axes if len(axes) == 1 and length != before[-1] else []
+    axes, count = [], 1
+    for axis in reversed(order.order):
+        if count == length:
+            break
+        axes, count = [axis, *axes], count * before[axis]
+    return sorted(axis for axis in axes if before[axis] > 1)
+
+
+def _name_axes(axes: list[int]) -> str:
+    return f"axis {axes[0]}" if len(axes) == 1 else f"axes {', '.join(map(str, axes[:-1]))} and {axes[-1]}"
 
 
 def _fix(reshape: ScrambledReshape) -> str:

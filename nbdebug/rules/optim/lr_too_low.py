@@ -13,7 +13,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.schedules import unreached_rate
-from nbdebug.loss_curves.convergence import find_rate_too_low
+from nbdebug.loss_curves.convergence import USUAL_UPDATE, RateTooLow, find_rate_too_low
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.reference import Reference, compare_with_reference
 from nbdebug.records import Record
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from nbdebug.tools.lr_range import LrRange
 
 
-_USUAL_UPDATE = 1e-3  # of a step, relative to the weights (CS231n notes)
+_MAX_NEAR = 0.5  # the sum of all steps, relative to the weights, up to which these are near their initial values
+_NEAR_INITIAL = "The steps are so short that the weights are still near their initial values."
 _MIN_FACTOR = 0.1  # of the rate that the optimizer was created with
 _MIN_ZERO_STEPS, _USUAL_RATE = 8, 1e-3  # the rate: the default of Adam
 _CONSEQUENCES = ("T601", "T606", "T607", "T608", "T610", "T611", "T614", "G409", "G414", "E706", "E709")
@@ -64,14 +65,14 @@ def lr_too_low(
     The sum of all step lengths bounds how far a layer can have moved. The rate is too low if this sum is less than half
     (``way``) of the weight norm for three layers in four and exceeds the weight norm for none, with steps below 1/400
     of the norm, and six tenths of the loss of a constant prediction remain. It is also too low if the loss decreases
-    along a straight line, at eight tenths of the loss of a constant prediction after a hundred steps, or keeps
-    decreasing with steps below 1/800. Weights that do not change at all have another cause (O503, M301, O507), unless
-    the rate was exactly zero in each of at least eight steps, without a scheduler: this is an error. In a
-    range test, the rate is too low if it is at most a tenth of the recommended rate and the loss had made less than a
-    tenth of its decrease at it. After a run, it is not reported if the network predicts its training samples as well as
-    a kernel ridge regression or random trees, which have learned something from them, or if a warm-up had not ended
-    since its scheduler steps too seldom (O507). If a limit of the norm multiplies half of the gradients of plain
-    gradient descent by less than 0.5, this limit is named as the cause.
+    along a straight line, at eight tenths of the loss of a constant prediction after a hundred steps, with steps below
+    1/1000 or a sum below the norm, or keeps decreasing with steps below 1/800. Weights that do not change at all have
+    another cause (O503, M301, O507), unless the rate was exactly zero in each of at least eight steps, without a
+    scheduler: this is an error. In a range test, the rate is too low if it is at most a tenth of the recommended rate
+    and the loss had made less than a tenth of its decrease at it. After a run, it is not reported if the network
+    predicts its training samples as well as a kernel ridge regression or random trees, which have learned something
+    from them, or if a warm-up had not ended since its scheduler steps too seldom (O507). If a limit of the norm
+    multiplies half of the gradients of plain gradient descent by less than 0.5, this limit is named as the cause.
 
     ## How to fix
     Multiply the rate by ten, then by ten again, until the loss decreases within the first epoch. The fix names
@@ -110,9 +111,9 @@ def lr_too_low(
     rate = peak_rate(record)
     schedule = _reducing_schedule(setup, loop, rate)
     # All steps together must be able to move the weights by their own norm.
-    wanted_ratio = max(_USUAL_UPDATE, 1 / run_summary.step_count)
+    wanted_ratio = max(USUAL_UPDATE, 1 / run_summary.step_count)
     suggested_rate = usual_rate(rate, min(verdict.update_ratio, 0.99 * wanted_ratio), wanted_ratio)
-    cause, fix = _cause_and_fix(setup, schedule, rate, suggested_rate)
+    cause, fix = _cause_and_fix(setup, schedule, rate, suggested_rate, verdict)
     line = factor_line(schedule) if schedule else learning_rate_line(setup, rate)
     if line is not None and line == changed_rate_line(setup, rate):
         cause = (
@@ -177,19 +178,27 @@ def _reducing_schedule(setup: Setup, loop: LoopSummary | NotChecked, rate: float
     return next((item for item in schedules if rate < _MIN_FACTOR * float(item.base_lrs[0])), None)
 
 
-def _cause_and_fix(setup: Setup, schedule: LambdaLR | None, rate: float, suggested_rate: float) -> tuple[str, str]:
+def _cause_and_fix(
+    setup: Setup, schedule: LambdaLR | None, rate: float, suggested_rate: float, verdict: RateTooLow
+) -> tuple[str, str]:
     """The cause of a low rate and its repair: the rate of the optimizer, or the factors of a schedule."""
     if schedule is None:
-        return (
-            "The steps are so short that the weights are still near their initial values.",
-            rate_fix(setup, suggested_rate),
-        )
+        return _describe_steps(verdict), rate_fix(setup, suggested_rate)
     initial = float(schedule.base_lrs[0])
     return (
         f"The function of {type(schedule).__name__} returned factors of at most {rate / initial:.2g}. They "
         f"multiply the rate of the optimizer, {initial:.3g}.",
         "Return a factor from this function, not a rate: 1 keeps the rate of the optimizer.",
     )
+
+
+def _describe_steps(verdict: RateTooLow) -> str:
+    """What short steps did to the weights; only a small sum of all steps bounds the way from the initial values."""
+    if verdict.travel < _MAX_NEAR:
+        return _NEAR_INITIAL
+    if verdict.travel < 1:
+        return "The steps are so short that all of them together are less than the norm of most layers."
+    return f"The steps are short, since {USUAL_UPDATE:g} of the norm is usual, and the loss decreases slowly."
 
 
 def _range_test_findings(setup: Setup, result: LrRange) -> Iterator[Finding]:
@@ -203,7 +212,7 @@ def _range_test_findings(setup: Setup, result: LrRange) -> Iterator[Finding]:
         message=f"The learning rate {rate:.3g} is too low: in the range test the loss reached only "
         f"{verdict.progress:.0%} of its total decrease up to this rate; {recommended_rate:.2g} is recommended.",
         where=get_location(learning_rate_line(setup, rate)),
-        cause="The steps are so short that the weights are still near their initial values.",
+        cause=_NEAR_INITIAL,
         fix=rate_fix(setup, recommended_rate),
         evidence={"rate": rate, "way down": verdict.progress, "recommended": recommended_rate},
         explains=("T601", "T606", "T607", "T608", "T610", "T614", "G409", "E709", "E706"),

@@ -9,12 +9,14 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from nbdebug.autograd import Graph
 from nbdebug.autograd.patterns import statement_without_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, format_module
-from nbdebug.measurements.activations import LayerSpreads, SampleSpread
+from nbdebug.measurements.activations import LayerSpread, LayerSpreads, SampleSpread, has_effect
 from nbdebug.measurements.collapsed_views import CollapsedViews
 from nbdebug.measurements.inactive_latents import LatentActivity
+from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.records import Record
 from nbdebug.rule_engine.expression_edits import expressions_at, wrap_argument
 from nbdebug.rule_engine.rule_registry import rule
@@ -43,6 +45,8 @@ def collapsed_representation(
     collapsed_views: CollapsedViews | NotChecked,
     latent_activity: LatentActivity | NotChecked,
     record: Record | NotChecked,
+    graph: Graph | NotChecked,
+    eval_outputs: EvalOutputs | NotChecked,
     *,
     alike: float = 2**-11,
     different: float = 0.05,
@@ -65,7 +69,8 @@ def collapsed_representation(
     By the distance of the samples from their mean, relative to the size of the input values of a layer. Samples count
     as equal at 2**-11, the rounding error of float16 (option ``alike``), and as different from 5% (option
     ``different``, chosen a hundred times as large so that data with small differences are not reported). The last layer
-    with weights must receive equal samples, so that a large bias of the head is not reported. Everything is measured in
+    with weights must receive equal samples, so that a large bias of the head is not reported. The layer must have an
+    effect on the output, or a path in its graph: nothing reads its values otherwise. Everything is measured in
     eval mode, or in train mode if there is batch normalization, whose averages are meaningless before training; and
     again with small random numbers in parameters that are all zero, since heads and residual branches may start so.
     If the layers compute all nodes of a graph and the samples are node numbers, the nodes are compared instead.
@@ -113,6 +118,8 @@ def collapsed_representation(
     rows = f"{table_rows} rows that the samples select from" if table_rows else f"{sample_spread.batch_size} samples"
     last_index = max(i for i, layer in enumerate(layers) if layer.relative_spread > alike)
     last_layer, largest_spread = layers[last_index], max(layer.relative_spread for layer in layers)
+    if _is_unread(last_layer, graph, eval_outputs):
+        return  # the values do not become equal, and nothing reads them: M301 or M306 reports it
     yield Finding(
         message=f"The {rows} have almost the same activations after "
         f"{format_module(last_layer.where.module or last_layer.name)}: their distance from the mean "
@@ -138,6 +145,15 @@ def collapsed_representation(
         else ("G401", "M306", "M307", "T601", "T606", "T607", "T608", "T610"),
         severity="error" if table_rows and spreads.output_spread <= _ROUNDING else None,
     )
+
+
+def _is_unread(layer: LayerSpread, graph: Graph | NotChecked, answers: EvalOutputs | NotChecked) -> bool:
+    """Return whether neither the graph nor the values of the output show that a layer is used."""
+    if isinstance(graph, NotChecked) or isinstance(answers, NotChecked):
+        return False
+    module = answers.setup.eager_model.get_submodule(layer.where.module or "")
+    leaves = {id(leaf) for leaf in graph.leaves}
+    return not any(id(p) in leaves for p in module.parameters(recurse=False)) and not has_effect(answers, layer)
 
 
 def _agreement_findings(size: int, views: CollapsedViews, collapsed: float, partly: float) -> Iterator[Finding]:

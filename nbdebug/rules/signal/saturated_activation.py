@@ -13,6 +13,7 @@ from nbdebug.autograd import Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
 from nbdebug.measurements.activations import Saturation
+from nbdebug.measurements.oversized_tensors import large_layer_weights
 from nbdebug.records import Record
 from nbdebug.records.layer_signals import (
     describe_values,
@@ -29,6 +30,7 @@ from nbdebug.source.location import add_line
 
 _MAX_SATURATED_SHARE = 0.75
 _LARGE_GAIN = 3.0  # the usual standard deviation of weights is at most 1.7 / √fan_in
+_USUAL_GAIN, _MAX_NAMES = "1 / √fan_in suits sigmoid and tanh", 6
 _LARGE_BIAS = 2.0  # where the slope of a sigmoid is 0.1
 _LARGE_GROWTH = 2.0
 _LARGE_INPUTS = "The inputs of the activation are large: the data are not scaled, or the initial weights are large."
@@ -43,6 +45,7 @@ _UNSCALED_SCORES = (
 _MIN_SPREAD = 0.25  # below this standard deviation, all values lie at one bound, as for an open gate
 
 _CONSEQUENCES = ("G403", "G409", "T601", "T606", "T607", "T608", "T610")
+_IN_TRAINING = "in training"
 
 
 @rule("G402", "warning")
@@ -83,7 +86,7 @@ def saturated_activation(
     2017, arXiv:1706.03762, section 3.2.1: dividing by sqrt(d), since large scores leave softmax without a gradient.
     """
     if isinstance(record, Record):
-        yield from _findings_in_training(record, most)
+        yield from _findings_in_training(setup, record, most)
     elif isinstance(saturation, NotChecked):
         raise saturation
     elif over_limit := [activation for activation in saturation if activation.saturated_share > most]:
@@ -109,14 +112,11 @@ def _explain_layer(setup: Setup, layer: str) -> tuple[str, str]:
     """Return whether the weights, the biases or the inputs of a layer make its outputs large, and what to do."""
     module = setup.eager_model.get_submodule(layer)
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+    name = f"{layer}.weight"
     if isinstance(weight, Tensor) and weight.dim() > 1:
         values = weight.detach().float()
         if (gain := float(values.std()) * values[0].numel() ** 0.5) > _LARGE_GAIN:
-            name = f"{layer}.weight"
-            return (
-                f"The standard deviation of {name} is {gain:.2g} / √fan_in; 1 / √fan_in suits sigmoid and tanh.",
-                f"torch.nn.init.xavier_uniform_(model.get_parameter({name!r}))",
-            )
+            return _explain_weights({**large_layer_weights(setup, _LARGE_GAIN), name: gain})
     if isinstance(bias, Tensor) and (size := float(bias.detach().float().abs().median())) > _LARGE_BIAS:
         name = f"{layer}.bias"
         return (
@@ -126,6 +126,23 @@ def _explain_layer(setup: Setup, layer: str) -> tuple[str, str]:
     return (
         f"The inputs of {layer} are large; its weights have a usual scale.",
         f"Standardize the inputs of the model, or normalize those of {layer}, as by nn.LayerNorm.",
+    )
+
+
+def _explain_weights(gains: dict[str, float]) -> tuple[str, str]:
+    """Return what weights with a large standard deviation, relative to 1 / √fan_in, are, and how to draw all again."""
+    names = [*gains]
+    if len(names) == 1:
+        return (
+            f"The standard deviation of {names[0]} is {gains[names[0]]:.2g} / √fan_in; {_USUAL_GAIN}.",
+            f"torch.nn.init.xavier_uniform_(model.get_parameter({names[0]!r}))",
+        )
+    shown = ", ".join(f"{name} ({gain:.2g})" for name, gain in [*gains.items()][:_MAX_NAMES])
+    more = f", and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return (
+        f"The standard deviations of {len(names)} weights are large, as multiples of 1 / √fan_in: {shown}{more}; "
+        f"{_USUAL_GAIN}.",
+        f"for name in {names!r}:\n    torch.nn.init.xavier_uniform_(model.get_parameter(name))",
     )
 
 
@@ -147,11 +164,11 @@ def _finding(activation: Saturation, count: int, max_share: float) -> Finding:
         cause=cause,
         fix=fix,
         evidence={"share": activation.saturated_share, "activations": count, "call": call},
-        explains=_CONSEQUENCES,
+        explains=(*_CONSEQUENCES, *(() if _is_softmax(node) else (f"G402:{_IN_TRAINING}",))),
     )
 
 
-def _findings_in_training(record: Record, max_share: float) -> Iterator[Finding]:
+def _findings_in_training(setup: Setup, record: Record, max_share: float) -> Iterator[Finding]:
     shares = get_layer_signal(record, "activation.saturated")
     hidden_kinds = _hidden_modules(record)
     names = [name for name in shares.names if hidden_kinds.get(module_of_output(name)) in ("Sigmoid", "Tanh")]
@@ -167,7 +184,7 @@ def _findings_in_training(record: Record, max_share: float) -> Iterator[Finding]
     others = [share for i, share in enumerate(late_share.tolist()) if i not in over_limit]
     comparison = f"at most {max(others):.0%} in the others" if others else "all such layers are affected"
     saturated = [names[i] for i in over_limit]
-    cause, fix = _explain_growth(record, module_of_output(saturated[0]))
+    cause, fix = _explain_growth(setup, record, module_of_output(saturated[0]))
     yield Finding(
         message=f"In {len(saturated)} of {len(names)} activations, more than {max_share:.0%} of the values are "
         f"saturated in training (share of values): {describe_values(saturated, late_share[over_limit])}; {comparison}.",
@@ -176,15 +193,16 @@ def _findings_in_training(record: Record, max_share: float) -> Iterator[Finding]
         fix=fix,
         evidence={"modules": saturated, "share": late_share[over_limit].tolist(), "others": others},
         explains=_CONSEQUENCES,
+        aspect=_IN_TRAINING,
     )
 
 
-def _explain_growth(record: Record, module: str) -> tuple[str, str]:
+def _explain_growth(setup: Setup, record: Record, module: str) -> tuple[str, str]:
     """Return whether the weights before an activation have grown in training, and what to do."""
     order = [item.name for item in record.modules]
     earlier = {*order[: order.index(module)]} if module in order else set()
     weights = [name for name in layer_weights(record) if module_of_parameter(name) in earlier]
-    with suppress(NotChecked):
+    with suppress(NotChecked, AttributeError):
         growth = get_layer_signal(record, "weight.norm", weights[-1:])
         factor = float(growth.largest[0] / growth.values[0, 0])
         if factor > _LARGE_GROWTH:
@@ -192,9 +210,18 @@ def _explain_growth(record: Record, module: str) -> tuple[str, str]:
                 f"Training has increased {weights[-1]} to {factor:.2g} times its first norm.",
                 "Train again with a lower learning rate; if its inputs are not standardized, standardize them.",
             )
+        weight = setup.eager_model.get_parameter(weights[-1])
+        # The first norm is that before training, or close to it; the root mean square is that of one row's sums.
+        gain = float(growth.values[0, 0]) / len(weight) ** 0.5
+        if weight.dim() > 1 and gain > _LARGE_GAIN:
+            return (
+                f"The initial weights are large: at the first measured step, the root mean square of {weights[-1]} is "
+                f"{gain:.2g} / √fan_in, and training has hardly changed its norm; {_USUAL_GAIN}.",
+                f"torch.nn.init.xavier_uniform_(model.get_parameter({weights[-1]!r}))   # before training",
+            )
     return (
         "The inputs of these activations are large, and the weights before them have hardly grown: the data are not "
-        "scaled, or the initial weights are large.",
+        "scaled, or earlier layers enlarge them.",
         "Standardize the inputs of the model, or normalize the values before this activation, as by nn.LayerNorm.",
     )
 

@@ -9,13 +9,14 @@ import pytest
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
-from nbdebug.loss_curves.convergence import find_final_descent, find_plateau, find_rate_too_high
+from nbdebug.loss_curves.convergence import find_final_descent, find_plateau, find_rate_too_high, find_rate_too_low
 from nbdebug.loss_curves.curve_shape import curve_shape
 from nbdebug.loss_curves.run_summary import summarize_run
 from nbdebug.loss_curves.stability import find_overfitting, find_spikes
 from nbdebug.records import Record
 from nbdebug.rule_engine.predictions import CRASH, MISSED_CLASS, POOR_TRAINING, SLOW_START, disproved_predictions
 from nbdebug.rule_engine.rule_registry import find_rule
+from nbdebug.rules.examples import healthy_classifier
 from tests.loss_curves.synthetic_records import falling_loss, make_record
 
 STEPS = np.arange(300)
@@ -159,3 +160,42 @@ def test_disproved_predictions_of_runs_tell_what_they_showed() -> None:
     assert MISSED_CLASS.claim not in disproved_predictions(make_record(falling_loss(9.0, 0.05), evals=missed))
     assert disproved_predictions(make_record(np.full(300, 2.3))).keys() == {CRASH.claim}
     assert disproved_predictions(Record()) == {}
+
+
+LINE_NEAR_CHANCE = 2.3 - 0.3 * np.arange(300) / 300 + 0.005 * np.random.default_rng(0).normal(size=300)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "expected"),
+    [(8e-4, True), (2e-3, True), (4e-3, False), (6e-3, False), (1.5e-2, False)],
+    ids=["short steps", "short sum", "usual steps", "long steps", "very long steps"],
+)
+def test_slow_decrease_is_due_to_the_rate_only_if_the_steps_are_short(ratio: float, expected: bool) -> None:
+    assert (find_rate_too_low(summarize_run(make_record(LINE_NEAR_CHANCE, ratio=ratio))) is not None) is expected
+
+
+@pytest.mark.parametrize(
+    ("ratio", "repeats", "expected"), [(8e-4, 1, True), (8e-4, 8, True), (1.4e-3, 8, False), (2.5e-3, 8, False)]
+)
+def test_many_steps_of_usual_size_are_no_low_rate(ratio: float, repeats: int, expected: bool) -> None:
+    loss = 2.3 - 0.3 * np.arange(300 * repeats) / (300 * repeats)
+    loss += 0.005 * np.random.default_rng(0).normal(size=len(loss))
+    assert (find_rate_too_low(summarize_run(make_record(loss, ratio=ratio))) is not None) is expected
+
+
+@pytest.mark.parametrize(
+    ("travel", "ratio", "cause"),
+    [
+        (0.1, 1e-4, "still near their initial values"),
+        (0.7, 2e-3, "all of them together are less than the norm of most layers"),
+        (1.9, 8e-4, "0.001 of the norm is usual"),
+    ],
+)
+def test_cause_of_short_steps_agrees_with_their_sum(travel: float, ratio: float, cause: str) -> None:
+    steps = round(travel / ratio)
+    loss = 2.3 - 0.3 * np.arange(steps) / steps + 0.005 * np.random.default_rng(0).normal(size=steps)
+    record, unavailable = make_record(loss, ratio=ratio), NotChecked("only the record is known")
+    setup = healthy_classifier()
+    names = ("loop", "reference", "lr_range")
+    (finding,) = find_rule("O502")({"record": record, "setup": setup, **dict.fromkeys(names, unavailable)})
+    assert cause in finding.cause

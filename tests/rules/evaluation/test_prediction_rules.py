@@ -182,6 +182,28 @@ def test_no_better_than_baseline_of_input_independent_predictions_is_an_error() 
         assert "E709" not in finding.explains
 
 
+TARGET = np.arange(999) % 3
+
+
+@pytest.mark.parametrize(
+    ("predictions", "target", "relation"),
+    [
+        ((TARGET + 1) % 3, TARGET, "significantly worse"),
+        (np.where(np.arange(999) % 2 == 0, (TARGET + 1) % 3, 0), TARGET, "significantly worse"),
+        (-3.0 * np.eye(3)[TARGET], TARGET, "significantly worse"),
+        (np.random.default_rng(0).permutation(TARGET), TARGET, "not significantly better"),
+        (np.random.default_rng(0).normal(size=(999, 3)), TARGET, "not significantly better"),
+    ],
+    ids=["exchanged classes", "half exchanged", "reversed sign", "random classes", "random scores"],
+)
+def test_predictions_that_suit_other_rows_better_are_worse_than_a_baseline(
+    predictions: Any, target: Any, relation: str
+) -> None:
+    (finding,) = find_in_predictions("E709", predictions, target)
+    assert f"The model is {relation} than a baseline" in finding.message
+    assert ("suit the targets of other rows better" in finding.cause) == (relation == "significantly worse")
+
+
 def test_no_better_than_baseline_of_informative_scores_on_imbalanced_task_is_quiet() -> None:
     scores, target = calibrated_logits(2000, [0.97, 0.03], 1.0, signal=1.2)
     assert (scores.argmax(1) == 0).mean() > 0.95

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -166,6 +167,27 @@ def test_tensor_that_makes_the_loss_large_is_named(name: str) -> None:
     assert finding.evidence["tensor"] == tensor
     assert (finding.where.source or "").strip() == line
     assert f"model.{tensor}." in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("deviations", "names"),
+    [
+        ((1.0, 3.0, 3.0), ["2.weight", "4.weight"]),
+        ((20.0, 3.0, 3.0), ["0.weight", "2.weight", "4.weight"]),
+        ((0.5, 0.2, 3.0), ["4.weight"]),
+    ],
+    ids=["two", "all", "head"],
+)
+def test_fix_of_a_large_loss_changes_all_large_weights(deviations: tuple[float, ...], names: list[str]) -> None:
+    torch.manual_seed(0)
+    layers = [nn.Linear(4, 32), nn.Linear(32, 32), nn.Linear(32, 3)]
+    for layer, deviation in zip(layers, deviations, strict=True):
+        nn.init.normal_(layer.weight, std=deviation)
+    model = nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2])
+    (finding,) = rule_faults(minimal_setup(model, X, Y, nn.CrossEntropyLoss()), "L208")
+    assert set(re.findall(r"(?:\d\.weight)", finding.cause)) == set(names)
+    changed = {name.replace("[", "").replace("]", "") for name in re.findall(r"\[?\d\]?\.weight", finding.fix)}
+    assert changed == set(names)
 
 
 def test_usual_tensors_are_not_blamed_for_large_inputs() -> None:

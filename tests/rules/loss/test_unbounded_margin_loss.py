@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -77,6 +78,16 @@ def negative_score(model: nn.Module, x: Tensor, _: Tensor) -> Tensor:
     return loss
 
 
+def unknown_marks(model: nn.Module, x: Tensor, _: Tensor) -> Tensor:
+    """Take marks of -1 for targets of a binary cross-entropy."""
+    return F.binary_cross_entropy_with_logits(model(x), x[:, :4].sign())
+
+
+def margin_with_penalty(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """Add a bounded part that is another one in each batch."""
+    return score_margin(model, x, y) + torch.sigmoid(x.mean())
+
+
 def findings(model: nn.Module, loss: Loss, *others: torch.optim.Optimizer) -> list[Finding]:
     """Return what is said of L213 after a watched loop."""
     loader = DataLoader(TensorDataset(ROWS, LABELS), batch_size=48, shuffle=True)
@@ -124,3 +135,25 @@ def test_loss_wrong_sign_ignores_critic_that_takes_turns_with_another_network() 
     generator = network(8)
     optimizer = torch.optim.SGD(generator.parameters(), lr=0.0)
     assert findings(network(1), score_margin, optimizer) == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "outputs", "is_constant"),
+    [
+        (score_margin, 1, True),
+        (squared_margin, 4, True),
+        (distance_margin, 4, True),
+        (unknown_marks, 4, False),
+        (margin_with_penalty, 1, False),
+    ],
+)
+def test_loss_wrong_sign_of_a_part_that_differs_by_step_states_its_range(
+    loss: Loss, outputs: int, is_constant: bool
+) -> None:
+    (finding,) = findings(network(outputs), loss)
+    margin = re.search(r"it was (.*) plus a part", finding.message.partition("In each of")[2])
+    assert margin is not None
+    bounds = [float(number) for number in re.findall(r"-?[\d.]+", margin[1])]
+    assert bounds == [1.0] if is_constant else bounds == sorted(bounds) and len(bounds) == 2
+    assert bounds[0] - 0.01 <= finding.evidence["margin"] <= bounds[-1] + 0.01
+    assert f"its median over the last 10% of the steps is {finding.evidence['last']:.3g}" in finding.message

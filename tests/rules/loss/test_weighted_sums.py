@@ -172,6 +172,14 @@ def test_softmax_wrong_axis_of_a_weighted_sum_is_a_warning_at_its_line(name: str
     assert "oftmax(" in finding
 
 
+@pytest.mark.parametrize("name", ["argmax over maps", "einsum with a grid", "mean of atoms", "pooled heads"])
+def test_softmax_wrong_axis_of_a_weighted_sum_explains_what_cannot_be_learned(name: str) -> None:
+    torch.manual_seed(0)
+    setup = minimal_setup(Pooled(BAD[name]), MAPS, torch.arange(64) % 3, nn.CrossEntropyLoss())
+    (finding,) = checkup_findings(setup, "L206")
+    assert {"T606", "T607", "T608", "T610"} <= {*finding.explains}
+
+
 @pytest.mark.parametrize("name", HEALTHY)
 def test_softmax_of_a_weighted_sum_is_quiet_over_its_items_or_by_design(name: str) -> None:
     assert findings_of(HEALTHY[name]) == []

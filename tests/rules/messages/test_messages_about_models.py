@@ -124,7 +124,7 @@ FACTS: Facts = {
     "M306": ignored_inputs,
     "M307": constant_output,
     "M308": lambda program: [],
-    "M309": lambda program: [16, 6, 3, 16, 3, 6, 6, 1, 2, 6, 1],
+    "M309": lambda program: [16, 6, 3, 16, 3, 6, 6, 2, 1],
     "M310": padded_positions,
     "M311": permuted_tokens,
     "M312": lambda program: [len(program.batch[0]), len(program.batch[0]), 4],

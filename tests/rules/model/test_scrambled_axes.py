@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nbdebug.measurements.axes import is_swap, split_into_groups
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.measurements.axes import ScrambledReshape, is_swap, split_into_groups
+from nbdebug.rule_engine.rule_registry import find_rule
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 from tests.rules.model.networks import WrappedLayer
@@ -360,3 +362,37 @@ def test_scrambled_axes_of_rows_that_join_positions_of_a_channel_is_reported(nam
 @pytest.mark.parametrize("name", ROWS_OF_CHANNELS)
 def test_scrambled_axes_of_rows_of_channels_is_quiet(name: str) -> None:
     assert checkup_findings(ROWS_OF_CHANNELS[name](), "M309") == []
+
+
+ROWS: dict[str, tuple[tuple[int, ...], tuple[int, ...], str, str]] = {
+    "heads": ((16, 4, 24, 8), (16, 24, 32), "axis 2", "axes 1 and 3"),
+    "heads as wide as the batch": ((32, 4, 24, 8), (32, 24, 32), "axis 2", "axes 1 and 3"),
+    "two heads as wide as the batch": ((12, 2, 5, 6), (12, 5, 12), "axis 2", "axes 1 and 3"),
+    "channels and steps": ((64, 6, 3), (64, 3, 6), "axis 2", "axis 1"),
+    "as many samples as channels": ((12, 12, 5), (12, 5, 12), "axis 2", "axis 1"),
+    "long rows": ((16, 6, 12), (16, 12, 6), "axis 2", "axis 1"),
+    "channels of an image": ((5, 3, 4, 7), (5, 4, 7, 3), "axis 3", "axis 1"),
+    "matrix": ((5, 3), (3, 5), "axis 1", "axis 0"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_axes_of_rows_are_those_that_an_exchange_of_axes_explains(name: str) -> None:
+    before, after, mixed, wanted = ROWS[name]
+    axes = before[1:], after[1:]
+    call = TorchCall("reshape", (torch.zeros(before),), (torch.zeros(after),), (), {}, None, None)
+    (finding,) = find_rule("M309")({"scrambled_reshapes": [ScrambledReshape(call, before, after, *axes)]})
+    expected = (
+        f"takes {after[-1]} values from several positions of {mixed}; it should take the values along {wanted} at"
+    )
+    assert expected in finding.message
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [((8, 6, 8), (6, 8, 8)), ((12, 6, 6), (6, 12, 6)), ((7, 5, 2, 3), (5, 7, 6))]
+)
+def test_rows_of_exchanged_samples_name_no_axis(before: tuple[int, ...], after: tuple[int, ...]) -> None:
+    call = TorchCall("view", (torch.zeros(before),), (torch.zeros(after),), (), {}, None, None)
+    reshape = ScrambledReshape(call, before, after, before[:2], after[:2])
+    (finding,) = find_rule("M309")({"scrambled_reshapes": [reshape]})
+    assert "so that the axes with lengths" in finding.message

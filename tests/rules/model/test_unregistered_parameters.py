@@ -161,6 +161,18 @@ def test_unregistered_parameters_without_owner_points_to_its_line(name: str) -> 
     assert line in (finding.where.source or "")
 
 
+def embedding_in_forward(self: CustomNetwork, x: Tensor) -> Tensor:
+    return x + nn.Embedding(4, 4)(torch.arange(4)).sum(0)
+
+
+@pytest.mark.parametrize("run", [layer_in_forward, parameter_in_forward, embedding_in_forward])
+def test_values_made_in_forward_explain_a_run_that_learns_slowly(
+    run: Callable[[CustomNetwork, Tensor], Tensor],
+) -> None:
+    (finding,) = findings(CustomNetwork(own_layer, run))
+    assert {"O502", "T606", "T607", "T608", "T610", "T614"} <= {*finding.explains}
+
+
 class ScaledParameter(nn.Module):
     def __init__(self) -> None:
         super().__init__()

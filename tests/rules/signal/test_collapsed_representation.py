@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.debugger import Debugger
+from nbdebug.finding import cause_indices
 from nbdebug.rules.examples import network
 from nbdebug.rules.signal.collapsed_representation import bad
 from nbdebug.setup import Setup
@@ -173,3 +175,51 @@ def test_collapsed_representation_finds_tables_of_equal_rows(name: str) -> None:
 @pytest.mark.parametrize("name", DISTINCT)
 def test_collapsed_representation_ignores_tables_of_distinct_rows(name: str) -> None:
     assert checkup_findings(node_setup(DISTINCT[name]()), "G415") == []
+
+
+class UnreadEncoder(nn.Module):
+    """Answers of a decoder of learned queries, from an encoder that it reads in no ``way`` or in one."""
+
+    def __init__(self, way: str, frozen: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.way, self.start = way, nn.Parameter(torch.randn(1, 8))
+        self.encoder = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.LayerNorm(8))
+        self.body, self.head = nn.Sequential(nn.Linear(8, 8), nn.Tanh()), nn.Linear(8, 3)
+        self.encoder.requires_grad_(not frozen)
+
+    def forward(self, x: Tensor) -> Tensor:
+        memory, state = self.encoder(x), self.start.expand(len(x), -1)
+        if self.way == "times zero":
+            state = state + 0 * memory.detach()
+        elif self.way == "shape only":
+            state = state + torch.zeros_like(memory)
+        elif self.way == "own attention":
+            state = state + F.scaled_dot_product_attention(state[:, None], state[:, None], state[:, None])[:, 0]
+        return self.head(self.body(state))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("way", ["none", "times zero", "shape only", "own attention"])
+def test_layers_that_nothing_reads_do_not_make_samples_alike(way: str, frozen: bool) -> None:
+    assert checkup_findings(setup_builder(UnreadEncoder(way, frozen))(), "G415") == []
+
+
+@pytest.mark.parametrize("way", ["none", "shape only", "own attention"])
+def test_constant_output_is_due_to_layers_that_nothing_reads(way: str) -> None:
+    debugger = Debugger.of(setup_builder(UnreadEncoder(way))())
+    findings = [finding.to_dict() for finding in debugger.checkup().findings]
+    causes = cause_indices(findings)
+    codes = [finding["code"] for finding in findings]
+    cause = causes[codes.index("M307")]
+    assert cause is not None
+    assert codes[cause] == "M301"
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_layers_that_make_samples_alike_are_reported_though_they_are_frozen(frozen: bool) -> None:
+    model = DeepNetwork()
+    model.layers.requires_grad_(not frozen)
+    model.stem.requires_grad_(not frozen)
+    (finding,) = checkup_findings(setup_builder(model)(), "G415")
+    assert "Each layer shrinks the differences" in finding.cause

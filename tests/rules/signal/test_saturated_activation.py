@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from nbdebug.debugger import Debugger
+from nbdebug.finding import is_consequence
 from nbdebug.rules.examples import points
 from tests.rules.rule_findings import checkup_findings, setup_builder
 
@@ -73,6 +76,83 @@ def test_saturated_activation_tells_large_weights_from_large_inputs(
     (finding,) = checkup_findings(setup_builder(model, scale * SERIES, Y)(), "G402")
     assert finding.cause.startswith(cause)
     assert fix in finding.fix
+
+
+class Multiplication(nn.Module):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.factor * x
+
+
+def tanh_layers(*deviations: float | None) -> nn.Sequential:
+    """Return layers of 24 units with tanhs; None keeps the initialization of torch."""
+    layers: list[nn.Module] = [nn.Flatten()]
+    for deviation in deviations:
+        layers += [nn.Linear(24, 24), nn.Tanh()]
+        if deviation is not None:
+            nn.init.normal_(layers[-2].get_parameter("weight"), std=deviation)
+    return nn.Sequential(*layers, nn.Linear(24, 3))
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (tanh_layers(5.0, 5.0, 5.0), ["1.weight", "3.weight", "5.weight"]),
+        (tanh_layers(5.0, None, 3.0), ["1.weight", "5.weight"]),
+        (tanh_layers(None, 20.0), ["3.weight"]),
+        (tanh_layers(4.0, None), ["1.weight"]),
+    ],
+    ids=["all", "two", "last", "first"],
+)
+def test_fix_of_saturated_activation_draws_all_large_weights(model: nn.Sequential, names: list[str]) -> None:
+    (finding,) = checkup_findings(setup_builder(model, SERIES, Y)(), "G402")
+    assert re.findall(r"\d\.weight", finding.fix) == names
+    assert set(re.findall(r"\d\.weight", finding.cause)) == set(names)
+
+
+@pytest.mark.parametrize("deviations", [(5.0, 5.0, 5.0), (5.0, None, 3.0), (None, 4.0)])
+def test_saturation_in_training_is_due_to_that_before_training(deviations: tuple[float | None, ...]) -> None:
+    torch.manual_seed(0)
+    setup = setup_builder(tanh_layers(*deviations), SERIES, Y)()
+    debugger = Debugger.of(setup)
+    debugger.checkup()
+    with debugger.watch(final_tests=False):
+        for _ in range(40):
+            for x, y in setup.train_loader:
+                setup.optimizers[0].zero_grad()
+                nn.functional.cross_entropy(setup.model(x), y).backward()
+                setup.optimizers[0].step()
+    first, second = (finding for finding in debugger.findings if finding.code == "G402")
+    assert is_consequence(second.code, second.aspect, first.explains)
+    assert not is_consequence(first.code, first.aspect, second.explains)
+
+
+@pytest.mark.parametrize(
+    ("model", "cause"),
+    [
+        (tanh_layers(5.0), "The initial weights are large"),
+        (
+            nn.Sequential(nn.Flatten(), nn.Linear(24, 24), Multiplication(300.0), *tanh_layers(None)[1:]),
+            "The inputs of these activations are large",
+        ),
+    ],
+    ids=["weights", "inputs"],
+)
+def test_saturation_in_training_without_checkup_tells_initial_weights_from_inputs(model: nn.Module, cause: str) -> None:
+    torch.manual_seed(0)
+    setup = setup_builder(model, SERIES, Y)()
+    debugger = Debugger.of(setup)
+    with debugger.watch(final_tests=False):
+        for _ in range(40):
+            for x, y in setup.train_loader:
+                setup.optimizers[0].zero_grad()
+                nn.functional.cross_entropy(setup.model(x), y).backward()
+                setup.optimizers[0].step()
+    (finding,) = [finding for finding in debugger.findings if finding.code == "G402"]
+    assert finding.cause.startswith(cause)
 
 
 HEALTHY: dict[str, nn.Module] = {
