@@ -24,6 +24,10 @@ _SCORE_CALLS = VIEW_CALLS | _SCALING_CALLS
 _SCORE_CALLS |= {"add", "radd", "iadd", "sub", "rsub", "isub", "masked_fill", "where", "clamp", "tanh", "detach"}
 _WEIGHT_CALLS = VIEW_CALLS | _SCALING_CALLS | {"dropout", "masked_fill", "where", "nan_to_num", "detach"}
 _Scaling = tuple[float, TorchCall]
+_NORMALIZATION_CALLS = frozenset(
+    {"normalize", "layer_norm", "rms_norm", "group_norm", "pow", "square", "mean", "sum", "norm", "vector_norm"}
+    | {"linalg_vector_norm", "rsqrt", "sqrt", "clamp", "clamp_min"}
+)  # of queries and keys, by a function or by hand
 _MAX_DEPTH = 24  # calls between a product and its softmax, or a layer and the product
 
 
@@ -153,7 +157,7 @@ class CallGraph:
 
         A layer of which nothing else is used gets no gradient at all, which its parameters show.
         """
-        names = VIEW_CALLS | _SCALING_CALLS | {"detach", "add", "sub", "neg"}
+        names = VIEW_CALLS | _SCALING_CALLS | _NORMALIZATION_CALLS | {"detach", "add", "sub", "neg"}
         behind = [list(self.sources(part, names)) for part in (attention.query, attention.key, attention.value)]
         layers = [{id(call) for _, call in calls if _has_parameter(call)} for calls in behind]
         for position, calls in enumerate(behind):

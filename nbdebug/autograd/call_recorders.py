@@ -26,6 +26,7 @@ _PRODUCT_CALLS = {"linear", "bilinear", "matmul", "rmatmul", "mm", "bmm", "addmm
 _RECURRENT_CALLS = {f"{kind}{cell}" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")}
 _WEIGHTED_CALLS = CONVOLUTION_CALLS | _PRODUCT_CALLS | _RECURRENT_CALLS | {"multi_head_attention_forward"}
 _NORMALIZATION_CALLS = {"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"}
+_COMBINING_CALLS = {"add", "radd", "iadd", "sub", "rsub", "isub", "cat", "concat", "concatenate", "stack"}
 _CallKind = Literal["dropout", "batch statistics", "draw"]
 _DROPOUT_FUNCTIONS = (
     F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, F.rrelu,
@@ -93,7 +94,9 @@ def record_calls(model: nn.Module, on_call: Callable[[TorchCall], None]) -> Iter
 class FirstLayerCall:
     """One call that combines data with weights: the data, the axis of their features, the location.
 
-    ``normalized`` is True if the result is normalized next, so that its scale does not matter.
+    ``normalized`` is True if the result is normalized next and goes nowhere else, so that its scale does not matter: a
+    residual connection carries it past the normalization. ``variable_share`` is the root mean square of the results
+    without their mean over samples, relative to that of the results.
     """
 
     data: Tensor
@@ -101,6 +104,7 @@ class FirstLayerCall:
     module: str | None
     line: SourceLine | None
     normalized: bool = False
+    variable_share: float = 1.0
 
     @property
     def where(self) -> Location:
@@ -121,6 +125,7 @@ class FirstLayerRecorder(TorchFunctionMode):
         self._stack = stack
         self.calls: list[FirstLayerCall] = []
         self._derived: MutableMapping[Tensor, int | None] = WeakTensorKeyDictionary()
+        self._combined: set[int] = set()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         inputs, name = tree_tensors((args, kwargs or {})), getattr(func, "__name__", "").strip("_")
@@ -128,26 +133,44 @@ class FirstLayerRecorder(TorchFunctionMode):
         is_derived = any(isinstance(t, nn.Parameter) or t in self._derived for t in inputs)
         if not is_derived:
             return result
-        outputs, number = tree_tensors(result), self._record(name, inputs)
+        outputs = tree_tensors(result)
+        number = self._record(name, inputs, outputs)
         for tensor in outputs:
             self._derived[tensor] = number
         return result
 
-    def _record(self, name: str, inputs: list[Tensor]) -> int | None:
-        """Record a first-layer call and return its number, if it is one; mark the call that it normalizes."""
+    def _record(self, name: str, inputs: list[Tensor], outputs: list[Tensor]) -> int | None:
+        """Record a first-layer call and return its number, if it is one; mark the call that it normalizes or reads."""
+        if name in _COMBINING_CALLS or name in _WEIGHTED_CALLS:
+            self._mark_combined(inputs)
         data = next((t for t in inputs if not isinstance(t, nn.Parameter)), None)
         if data is None:
             return None
         number = self._derived.get(data)
-        if name in _NORMALIZATION_CALLS and number is not None:
+        if name in _NORMALIZATION_CALLS and number is not None and number not in self._combined:
             self.calls[number] = replace(self.calls[number], normalized=True)
         if name not in _WEIGHTED_CALLS or data in self._derived or not data.is_floating_point() or data.dim() < 2:
             return None
         axis = 1 if name in CONVOLUTION_CALLS else data.dim() - 1
-        self.calls.append(
-            FirstLayerCall(data.detach(), axis, self._stack.innermost, get_line_from_frame(sys._getframe(2)))
-        )
+        share = _variable_share(outputs[0].detach()) if outputs else 1.0
+        line = get_line_from_frame(sys._getframe(2))
+        self.calls.append(FirstLayerCall(data.detach(), axis, self._stack.innermost, line, variable_share=share))
         return len(self.calls) - 1
+
+    def _mark_combined(self, inputs: list[Tensor]) -> None:
+        """Mark the first-layer calls whose results another call adds, joins or multiplies by weights."""
+        for number in {number for tensor in inputs if (number := self._derived.get(tensor)) is not None}:
+            self._combined.add(number)
+            self.calls[number] = replace(self.calls[number], normalized=False)
+
+
+def _variable_share(values: Tensor) -> float:
+    """Return the root mean square of values without the mean over samples, relative to that of the values."""
+    if not values.is_floating_point() or values.dim() < 2 or values.numel() == 0:
+        return 1.0
+    variance, mean = torch.var_mean(values, 0, correction=0)
+    total = float((variance + mean.square()).mean())
+    return float(variance.mean() / total) ** 0.5 if total > 0 else 1.0
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from itertools import takewhile
 from torch import Tensor
 
 from nbdebug.autograd.call_recorders import TorchCall, record_calls
-from nbdebug.measurements.perturbation import EvalOutputs, MixingCall, track_change
+from nbdebug.measurements.perturbation import EvalOutputs, MixingCall, track_change, zeros_filled
 from nbdebug.measurements.registry import measurement
 from nbdebug.measurements.sequence_order import NextTokenOffset, move_positions_first, replace_later_inputs
 from nbdebug.setup.batch import Batch
@@ -41,7 +41,15 @@ class FutureInfluence:
 
 @measurement
 def future_influence(eval_outputs: EvalOutputs, next_token_offset: NextTokenOffset) -> FutureInfluence:
-    """Positions of the output that depend on later inputs."""
+    """Positions of the output that depend on later inputs, now or once layers that start at zero are trained."""
+    influence = _measure_influence(eval_outputs, next_token_offset)
+    if influence.affected_positions:
+        return influence
+    with zeros_filled(eval_outputs) as filled:
+        return _measure_influence(filled, next_token_offset)
+
+
+def _measure_influence(eval_outputs: EvalOutputs, next_token_offset: NextTokenOffset) -> FutureInfluence:
     position = next_token_offset.length // 2
     changed = replace_later_inputs(eval_outputs, next_token_offset, position)
     affected = move_positions_first(

@@ -18,7 +18,7 @@ from nbdebug.hooks.module_hooks import hooked
 from nbdebug.measurements.input_usage import display_names
 from nbdebug.measurements.padding_calls import PaddingPass, find_content_call, record_pass, run_pass
 from nbdebug.measurements.padding_masks import masks_padding
-from nbdebug.measurements.perturbation import EvalOutputs
+from nbdebug.measurements.perturbation import EvalOutputs, zeros_filled
 from nbdebug.measurements.registry import measurement
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.tensors.pytree import tree_tensors
@@ -82,7 +82,18 @@ class Padding:
 
 @measurement
 def padding(eval_outputs: EvalOutputs) -> Padding:
-    """Number of real outputs that change if only the content of padded positions changes."""
+    """Number of real outputs that change if only the content of padded positions changes.
+
+    If none does, trained parameters of zeros get small random numbers: they hide the layers before them at the start.
+    """
+    result = _measure_padding(eval_outputs)
+    if result.affected:
+        return result
+    with zeros_filled(eval_outputs) as filled:
+        return _measure_padding(filled)
+
+
+def _measure_padding(eval_outputs: EvalOutputs) -> Padding:
     for name, tensor in eval_outputs.inputs.items():
         for declared in get_declared_padding(tensor, list(eval_outputs.inputs.values())):
             result = _measure_effect(

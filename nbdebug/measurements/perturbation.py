@@ -276,6 +276,21 @@ def fill_zero_parameters(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
+def zeros_filled(answers: EvalOutputs) -> Iterator[EvalOutputs]:
+    """Yield the outputs with small random numbers in all-zero parameters that are trained.
+
+    A layer that starts at zero hides what the layers before it do until it has been trained. A frozen one hides it
+    forever, and stays as it is.
+    """
+    parameters = [p for p in answers.setup.eager_model.parameters() if p.requires_grad and not bool(p.any())]
+    generator = torch.Generator().manual_seed(0)
+    with Preserve(answers.setup.eager_model), torch.no_grad():
+        for parameter in parameters:
+            parameter.copy_(_INIT_STD * torch.randn(parameter.shape, generator=generator))
+        yield replace(answers, outputs=answers.predict(answers.batch)) if parameters else answers
+
+
+@contextmanager
 def fitted_statistics(answers: EvalOutputs) -> Iterator[EvalOutputs]:
     """Give normalization layers the statistics of the batch for the duration of a block.
 

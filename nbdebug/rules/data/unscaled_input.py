@@ -37,6 +37,7 @@ _COPY_FIX = (
 _MIN_VALUES = 8
 _MIN_COLUMNS, _ROW_TOLERANCE = 4, 0.01  # two or three columns can look standardized in each row by chance
 _MIN_GAP = 10.0  # between the deviations of a column that the others hide and theirs
+_MAX_DROWNED_SHARE = 0.1  # of what differs between samples in the inputs, at the results of the first weights
 _LEVEL_SHARE, _LEVEL_SHARE_OF_LENGTHS = 0.5, 0.9  # of the mean square of rows that are standardized, or of length 1
 _CONSEQUENCES = (
     *("L208", "G401", "G402", "G403", "G404", "G408", "G410", "O501", "O502"),
@@ -73,8 +74,9 @@ def unscaled_input(
     On the first batch. Torch's default initialization gives weights a variance of 1 / (3 fan-in), so the mean square of
     a layer's output is a third of that of its input. An input of ``large`` = 30 therefore gives a standard deviation of
     17, where the slope of a sigmoid is below 1e-7. Integers up to 255 are reported from a third of that. Below
-    ``small`` = 0.01 the bias dominates the input; it is a warning if all values are below 1 / 255, as in 8-bit images
-    that were divided twice, else a note.
+    ``small`` = 0.01 the bias dominates the input. It is a warning if all values are below 1 / 255, as in 8-bit images
+    that were divided twice, or if the results of the first weights differ between samples ten times less than the
+    inputs do, relative to their root mean squares; else it is a note.
 
     Measurements for both bounds: the test accuracy of a network 64-64 on scikit-learn's digits, standardized and then
     multiplied by a factor, after ten epochs (mean of three seeds; in the last row, only one noise column is
@@ -115,7 +117,7 @@ def unscaled_input(
 
     ## When to ignore
     When the first layer was designed or trained for these units. If a normalization directly follows the first weights,
-    a common scale of all features has no effect, and this is a note.
+    and nothing else reads their results, a common scale of all features has no effect, and this is a note.
 
     ## References
     Y. LeCun, L. Bottou, G. Orr, K.-R. Müller, Efficient BackProp (1998), 4.3; X. Glorot, Y. Bengio (2010).
@@ -262,17 +264,28 @@ def _severity(entrance: FirstLayerCall, rms: Tensor) -> Severity | None:
 
 def _too_small_finding(entrance: FirstLayerCall, rms: Tensor) -> Finding:
     divided_twice = float(entrance.data.abs().max()) < 1.01 / 255
+    cause = "The input was divided by 255 twice." if divided_twice else "The input is very small in its units."
+    if is_drowned := _is_drowned(entrance):
+        cause += " The bias hides it: between samples, the results of the first weights differ by "
+        cause += f"{entrance.variable_share:.1%} of their root mean square."
     return Finding(
         message="Inputs of one batch reach the first weights with a root mean square of at most "
         f"{float(rms.max()):.3g}; weights are initialized for about 1.",
         where=entrance.where,
-        cause="The input was divided by 255 twice." if divided_twice else "The input is very small in its units.",
+        cause=cause,
         fix=_DIVIDE_ONCE_FIX if divided_twice else _STANDARDIZE_FIX,
         setup_fix="normalize inputs",
         evidence={"root mean square": _rounded_values(rms), "largest value": float(entrance.data.abs().max())},
         explains=_CONSEQUENCES,
-        severity=_severity(entrance, rms) if divided_twice else "note",
+        severity=_severity(entrance, rms) if divided_twice or is_drowned else "note",
     )
+
+
+def _is_drowned(entrance: FirstLayerCall) -> bool:
+    """Return whether the bias of the first layer hides the differences between samples."""
+    variance, mean = torch.var_mean(entrance.data.float(), 0, correction=0)
+    share = float(variance.mean() / (variance + mean.square()).mean()) ** 0.5
+    return len(entrance.data) >= _MIN_VALUES and entrance.variable_share < _MAX_DROWNED_SHARE * share
 
 
 def _largest_spread(entrance: FirstLayerCall) -> float:

@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import RandomSampler
 
 from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.attention_effects import AttentionEffects
@@ -69,15 +71,17 @@ def softmax_wrong_axis(
     attention_effects: list[AttentionEffects] | NotChecked,
     unnormalized_sums: list[UnnormalizedSum] | NotChecked,
     loss_kind: LossKind | NotChecked,
+    loss_calls: list[TorchCall] | NotChecked,
 ) -> Iterator[Finding]:
     """Softmax runs over the batch axis, or over an axis of size one.
 
     ## What it does
     Reads the axis of each softmax. Reported when it is the batch axis, also if the softmax is written by hand; when a
-    softmax that ends the output runs over an axis other than the class axis (time, height, width); and when such a
-    softmax, the one inside cross-entropy, or one over the results of a single unit normalizes a single value. A warning
-    is given if attention scores are normalized along an axis other than the one that the product with the values sums
-    over, and if the weights of a soft argmax or a pooling are.
+    softmax that ends the output runs over an axis other than the class axis (time, height, width); when such a softmax,
+    the one inside cross-entropy, or one over the results of a single unit normalizes a single value; and when
+    cross-entropy takes the single outputs of all samples for the classes of one sample. A warning is given if attention
+    scores are normalized along an axis other than the one that the product with the values sums over, and if the
+    weights of a soft argmax or a pooling are.
 
     ## Why it matters
     Over the batch axis, a sample is scored against the other samples: its probabilities depend on them, and a batch of
@@ -87,11 +91,12 @@ def softmax_wrong_axis(
     On the autograd graph of the first batch. The class axis is the one that the loss is defined for, the one that class
     indices lack, or the one along which one-hot targets sum to 1. A softmax by hand is found by its values: the output,
     its exponentials, or those of a result of the loss of the same shape, sum to 1 over the batch. A square matrix of
-    samples by samples, as in contrastive losses, is not reported. Shares that sum to 1 over positions are found by
-    their values and by gradients: those of a class depend on the scores of this class alone, and the loss falls most
-    with the share of the class that the target names. Of a sum of constant positions, or of values that have the axis
-    of the softmax too, the weights are added up: most totals must be 1. A sum is left out if another scale of its
-    weights does not change the output, as where a division follows.
+    samples by samples, as in contrastive losses, is not reported. Single outputs count if a sampler draws the samples
+    of a batch at random, so that they are no list to be ranked, and if their targets do not sum to 1. Shares that sum
+    to 1 over positions are found by their values and by gradients: those of a class depend on the scores of this class
+    alone, and the loss falls most with the share of the class that the target names. Of a sum of constant positions, or
+    of values that have the axis of the softmax too, the weights are added up: most totals must be 1. A sum is left out
+    if another scale of its weights does not change the output, as where a division follows.
 
     ## How to fix
     Pass the class axis, ``dim=1`` or ``dim=-1``. For a single output use a sigmoid and binary cross-entropy.
@@ -102,7 +107,7 @@ def softmax_wrong_axis(
     ## References
     Documentation of torch.nn.functional.softmax, which warns when ``dim`` is omitted and then uses 0 for 1-D and 3-D.
     """
-    findings = [*_node_findings(setup, first_pass, graph, loss_kind)]
+    findings = [*_node_findings(setup, first_pass, graph, loss_kind, loss_calls)]
     yield from findings
     is_by_hand = all(_shape_and_axis(node)[1] != 0 for node in graph.get_nodes_by_name(*_SOFTMAXES))
     if isinstance(batch_distribution, BatchDistribution) and is_by_hand:
@@ -123,7 +128,11 @@ def softmax_wrong_axis(
 
 
 def _node_findings(
-    setup: Setup, first_pass: ForwardPass, graph: Graph, loss_kind: LossKind | NotChecked
+    setup: Setup,
+    first_pass: ForwardPass,
+    graph: Graph,
+    loss_kind: LossKind | NotChecked,
+    loss_calls: list[TorchCall] | NotChecked,
 ) -> Iterator[Finding]:
     """Report the softmaxes of torch over the batch, over a single value, or over another axis than the classes."""
     final_nodes = _final_softmaxes(first_pass, graph)
@@ -146,12 +155,55 @@ def _node_findings(
             values = "classes" if node in final_nodes and _has_class_indices(first_pass) else "values"
             description = f"the {batch_size} samples of the batch instead of the {values} of each sample"
             yield _finding(node, shape, axis, description, _batch_axis(_call_name(node), values, shape))
+        elif (
+            len(shape) == 1
+            and node in final_nodes
+            and (target := _flat_target(setup, first_pass, node, loss_calls, loss_kind)) is not None
+        ):
+            yield _flat_batch_finding(setup, first_pass, node, loss_kind, target)
         elif node in final_nodes and (class_axis := _find_class_axis(setup, first_pass, node)) not in (None, axis):
             yield _finding(
                 node, shape, axis, f"an axis other than the class axis, which is axis {class_axis}", _OTHER_AXIS
             )
 
 
+def _flat_target(
+    setup: Setup, first_pass: ForwardPass, node: Node, loss_calls: list[TorchCall] | NotChecked, kind: Any
+) -> Tensor | None:
+    """Return the target of a loss that takes one number for each random sample for the classes of one sample.
+
+    The items of a list that is ranked stay together, and a distribution over samples sums to 1.
+    """
+    shape, _ = _shape_and_axis(node)
+    pairs: list[tuple[Any, Any]] = [(score_tensor(first_pass.output), first_pass.batch.target)] if kind == "bce" else []
+    if node.name == "LogSoftmax" and isinstance(loss_calls, list):
+        calls = [call for call in loss_calls if call.name == "cross_entropy" and len(call.inputs) > 1]
+        pairs = [(call.inputs[0], call.inputs[1]) for call in calls]
+    is_shuffled = isinstance(getattr(setup.train_loader, "sampler", None), RandomSampler)
+    for output, target in pairs if is_shuffled and shape == (first_pass.batch.size,) and shape[0] > 1 else ():
+        if not isinstance(output, Tensor) or not isinstance(target, Tensor) or not target.is_floating_point():
+            continue
+        if output.shape == target.shape == shape and abs(float(target.sum()) - 1) > _SUM_TOLERANCE:
+            return target
+    return None
+
+
+def _flat_batch_finding(
+    setup: Setup, first_pass: ForwardPass, node: Node, loss_kind: LossKind | NotChecked, target: Tensor
+) -> Finding:
+    """Report a softmax over the single outputs of all samples."""
+    is_probability = bool(((target >= 0) & (target <= 1)).all())
+    description = f"the {len(target)} samples of the batch, whose targets do not sum to 1"
+    fix = f"loss_fn = nn.{'BCEWithLogitsLoss' if is_probability else 'MSELoss'}()   # one output for each sample"
+    finding = replace(_finding(node, tuple(target.shape), 0, description, (_FLAT_BATCH, fix)), edits=())
+    return _with_sigmoid(setup, first_pass, node, loss_kind, finding) if is_probability else finding
+
+
+_SUM_TOLERANCE = 1e-3
+_FLAT_BATCH = (
+    "Cross-entropy takes an output and a target of one axis for the classes of a single sample, so the samples of a "
+    "batch compete with each other."
+)
 _SOFTMAX_CALLS = ("softmax", "log_softmax")
 _SINGLE_OUTPUT = (
     "Softmax normalizes over all outputs of a sample, and there is only one.",

@@ -16,6 +16,7 @@ from nbdebug.autograd.tracing import describe_call
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.batch_independence import CarriedState, PositionDependence, SampleMixing
+from nbdebug.measurements.carried_values import CarriedValue
 from nbdebug.measurements.perturbation import MixingCall
 from nbdebug.measurements.row_order import ReorderedRows
 from nbdebug.measurements.sample_company import SampleCompany
@@ -24,6 +25,7 @@ from nbdebug.rule_engine.expression_edits import line_of, set_axis, takes_axis, 
 from nbdebug.rule_engine.layer_edits import set_layer_option, swap_batch_and_steps
 from nbdebug.rule_engine.position_edits import ADD_ALONG_STEPS, find_misplaced_table
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.carried_values import carried_value_finding
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.unbatched_sequences import unbatched_sequence_finding
 from nbdebug.setup import Setup
@@ -51,7 +53,6 @@ _BATCH_FIRST = (
 _AXIS_CALLS = ("softmax", "log_softmax", "Softmax", "LogSoftmax", "normalize")
 _PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "rmatmul", "inner", "cdist", "tensordot"}
 
-
 _LEARNING = ("T606", "T607", "T608", "T609", "T610", "E709")
 _UNREAD = ("E702", "E706", "G415", "G416", "M306", "M307", "T601")  # of an output without the mixed values
 
@@ -62,6 +63,7 @@ _OF_ORDER = ("T601", "T606", "T607", "T608", "T609", "T610", "E702", "E703", "E7
 def batch_mixing(
     setup: Setup,
     carried_states: list[CarriedState] | NotChecked,
+    carried_value: CarriedValue | NotChecked | None,
     sample_company: SampleCompany | NotChecked,
     sample_mixing: SampleMixing | NotChecked,
     position_dependence: PositionDependence | NotChecked | None,
@@ -77,7 +79,7 @@ def batch_mixing(
     sample for all. Intended mixing is reported as a note: attention over the batch written out, shuffled or shifted
     rows. Batch statistics in eval mode are a warning if the layer keeps no running statistics. The rule also reports
     outputs that depend on the position of a sample in the batch, outputs that come back in another order than the
-    samples, and state that is carried over from one shuffled batch to the next. If a collate function concatenates
+    samples, and values that one shuffled batch keeps for the next one. If a collate function concatenates
     samples of different sizes, as the nodes of graphs, each sample is also passed alone.
 
     ## Why it matters
@@ -87,15 +89,15 @@ def batch_mixing(
     ## How it is measured
     By intervention: the inputs of the first sample are replaced with those of another one, in eval mode and with the
     same random numbers. No value of any other output may change. All samples are also shifted by one position, and one
-    batch is evaluated twice: neither may change a prediction. If permuted samples give the same rows, but not in the
-    order of the samples, the row of a sample is the one that is missing once another sample replaces it. It is a fault
-    if the loss of samples and targets permuted together changes: what follows the model may put the rows back. Batch
-    normalization uses its running statistics in eval mode, and a loss over pairs of samples is applied after the model:
-    neither is detected here. Then both passes are compared call by call; a sample owns one of B parts of each tensor,
-    and samples have mixed where more than that part changes. For concatenated samples, indices without an offset are
-    found by adding it: then each sample gets the output that it has alone. A recurrent layer reads a matrix as one
-    sequence. It is an error if the loader shuffles the rows, or if the output has no row for each sample, and otherwise
-    a note.
+    batch is evaluated after itself and after another one: neither may change a prediction. If permuted samples give the
+    same rows, but not in the order of the samples, the row of a sample is the one that is missing once another sample
+    replaces it. It is a fault if the loss of samples and targets permuted together changes: what follows the model may
+    put the rows back. Batch normalization uses its running statistics in eval mode, and a loss over pairs of samples is
+    applied after the model: neither is detected here. Then both passes are compared call by call; a sample owns one of
+    B parts of each tensor, and samples have mixed where more than that part changes. For concatenated samples, indices
+    without an offset are found by adding it: then each sample gets the output that it has alone. A recurrent layer
+    reads a matrix as one sequence. It is an error if the loader shuffles the rows, or if the output has no row for each
+    sample, and otherwise a note.
 
     ## How to fix
     Put sorted samples back with ``output[order.argsort()]``. Pass ``batch_first=True``, or swap the axes with
@@ -109,6 +111,9 @@ def batch_mixing(
     """
     if isinstance(carried_states, list) and carried_states:
         yield from map(partial(_carried_state_finding, setup), carried_states)
+        return
+    if isinstance(carried_value, CarriedValue):
+        yield carried_value_finding(setup, carried_value)
         return
     if isinstance(sample_company, SampleCompany) and sample_company.index_input is not None:
         yield _unshifted_index_finding(sample_company)

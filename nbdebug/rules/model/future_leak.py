@@ -58,7 +58,9 @@ def future_leak(
     ## How it is measured
     The data and the loss show whether the next input is predicted: the targets are the inputs shifted by one, or the
     loss shifts them, which the gradient of the loss reveals when one target changes. The inputs are changed in eval
-    mode with the same random numbers, and only positions that count in the loss are compared.
+    mode with the same random numbers, and only positions that count in the loss are compared. If none changes, they are
+    changed again with small random numbers in trained parameters that are all zero: such parameters hide the layers
+    before them until training has moved them.
 
     ## How to fix
     Pass a causal mask to the attention, or ``is_causal=True``; remove ``bidirectional=True``; pad a convolution or the

@@ -64,10 +64,12 @@ def padding_changes_output(
     ## How it is measured
     Padded positions are identified by a mask that changes once per row, by lengths beyond which the input has a single
     value, or by the ``padding_idx`` of an embedding at the ends of rows. In eval mode their content is replaced while
-    the mask or lengths stay the same; if they are embedded, a random vector is added to theirs instead. The reported
-    line is the one where padded positions of a sample first change real ones, or the one before it that applies the
-    mask. If this mask does not vary along the axis that a softmax or a sum then runs over, it is the line that gives
-    the mask its shape. Changes of values that cancel out, such as the maximum that a softmax subtracts, do not count.
+    the mask or lengths stay the same; if they are embedded, a random vector is added to theirs instead. If no output
+    changes, trained parameters that are all zero get small random numbers, and the outputs are compared again. The
+    reported line is the one where padded positions of a sample first change real ones, or the one before it that
+    applies the mask. If this mask does not vary along the axis that a softmax or a sum then runs over, it is the line
+    that gives the mask its shape. Changes of values that cancel out, such as the maximum that a softmax subtracts, do
+    not count.
     For an inverted mask, the embedded content of each position of one padded row is changed alone. The mask is inverted
     if at least half of the padded positions change the output for other positions, and at most one real position does,
     such as a summary token. It is also inverted if an attention gives less than 0.1% of its weight to the real

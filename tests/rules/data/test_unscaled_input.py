@@ -32,6 +32,17 @@ class FunctionalLinear(nn.Module):
         return F.linear(self.prepare(x), self.weight)
 
 
+class Scaled(nn.Module):
+    """A layer that multiplies by a constant."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.factor * x
+
+
 class MatrixProduct(FunctionalLinear):
     """A linear layer by the matrix product operator."""
 
@@ -196,3 +207,104 @@ def spectra() -> Tensor:
 )
 def test_unscaled_input_of_columns_with_spread_is_quiet(table: Tensor) -> None:
     assert rule_findings(minimal_setup(nn.Linear(table.shape[1], 3), table, Y, CE), "D104") == []
+
+
+class Stream(nn.Module):
+    """A first layer whose result is normalized for a block, and that ``passes`` the normalization or not."""
+
+    def __init__(self, first: nn.Module, norm: nn.Module, head: nn.Module, passes: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.first, self.norm, self.head, self.passes = first, norm, head, passes
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        return self.head(self.passes(h, torch.relu(self.norm(h))).flatten(1))
+
+
+def in_stream(passes: Callable[..., Tensor], width: int = 8) -> Callable[[], Any]:
+    return setup_builder(Stream(nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(width, 3), passes), 300 * X)
+
+
+def in_convolutions(passes: Callable[..., Tensor], width: int = 144) -> Callable[[], Any]:
+    model = Stream(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Linear(width, 3), passes)
+    return setup_builder(model, IMAGES)
+
+
+def add_in_place(h: Tensor, branch: Tensor) -> Tensor:
+    branch += h
+    return branch
+
+
+PASSING = {
+    "residual sum": in_stream(lambda h, branch: h + branch),
+    "sum in place": in_stream(add_in_place),
+    "joined": in_stream(lambda h, branch: torch.cat([h, branch], -1), 16),
+    "weights of its own": in_stream(lambda h, branch: F.linear(h, torch.eye(8)) * branch),
+    "images": in_convolutions(lambda h, branch: branch + h),
+}
+NORMALIZED = {
+    "block alone": in_stream(lambda h, branch: branch),
+    "two norms": in_stream(lambda h, branch: F.layer_norm(h, (8,)) + branch),
+    "norms joined": in_stream(lambda h, branch: torch.cat([branch, F.rms_norm(h, (8,))], -1), 16),
+    "detached statistic": in_stream(lambda h, branch: branch * (1 + 0 * h.detach().abs().mean())),
+    "images": in_convolutions(lambda h, branch: branch),
+}
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_d104_large_inputs_that_pass_a_normalization_are_a_warning(name: str) -> None:
+    assert [finding.severity for finding in rule_findings(PASSING[name](), "D104")] == ["warning"]
+
+
+@pytest.mark.parametrize("name", NORMALIZED)
+def test_d104_large_inputs_that_only_a_normalization_reads_are_a_note(name: str) -> None:
+    assert [finding.severity for finding in rule_findings(NORMALIZED[name](), "D104")] == ["note"]
+
+
+def without_bias(first: nn.Module) -> nn.Module:
+    for name, parameter in first.named_parameters():
+        if "bias" in name:
+            nn.init.zeros_(parameter)
+    return first
+
+
+def with_large_weights(first: nn.Linear) -> nn.Linear:
+    nn.init.normal_(first.weight, std=100.0)
+    return first
+
+
+SMALL = X / 250
+DROWNED = {
+    "perceptron": setup_builder(network(3), SMALL),
+    "recurrent": setup_builder(RecurrentModel(), SMALL.unsqueeze(1).expand(64, 5, 4).contiguous()),
+    "reduced precision": setup_builder(network(3).bfloat16(), SMALL.bfloat16()),
+    "signal": setup_builder(
+        nn.Sequential(nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 6, 3), nn.Flatten(), nn.Linear(12, 3)), SMALL
+    ),
+    "scaled in forward": setup_builder(nn.Sequential(Scaled(0.004), network(3)), X),
+}
+SMALL_BY_DESIGN = {
+    "no bias": setup_builder(nn.Sequential(nn.Linear(4, 8, bias=False), nn.ReLU(), nn.Linear(8, 3)), SMALL),
+    "bias of zeros": setup_builder(without_bias(nn.Linear(4, 3)), SMALL),
+    "large weights": setup_builder(nn.Sequential(with_large_weights(nn.Linear(4, 8)), nn.Linear(8, 3)), SMALL),
+    "product of matrices": setup_builder(MatrixProduct(), SMALL),
+    "functional": setup_builder(FunctionalLinear(), SMALL),
+}
+
+
+@pytest.mark.parametrize("name", DROWNED)
+def test_d104_small_inputs_that_the_bias_hides_are_a_warning(name: str) -> None:
+    (finding,) = rule_findings(DROWNED[name](), "D104")
+    assert finding.severity == "warning"
+    assert "The bias hides it" in finding.cause
+
+
+@pytest.mark.parametrize("name", SMALL_BY_DESIGN)
+def test_d104_small_inputs_that_the_first_weights_expect_are_a_note(name: str) -> None:
+    assert [finding.severity for finding in rule_findings(SMALL_BY_DESIGN[name](), "D104")] == ["note"]
+
+
+@pytest.mark.parametrize("model", [nn.BatchNorm1d(4), nn.LayerNorm(4), nn.Identity()])
+def test_d104_small_inputs_that_are_scaled_before_the_first_weights_are_quiet(model: nn.Module) -> None:
+    scaling = Scaled(250.0) if isinstance(model, nn.Identity) else model
+    assert rule_findings(setup_builder(nn.Sequential(scaling, network(3)), SMALL)(), "D104") == []

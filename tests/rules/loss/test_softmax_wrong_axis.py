@@ -260,3 +260,83 @@ def test_softmax_wrong_axis_by_hand_in_the_model_is_reported_over_batch_only(log
     (finding,) = rule_findings(minimal_setup(SharesByHand(0, log), x, y, nn.NLLLoss()), "L206")
     assert "sum to 1 over axis 0" in finding.message
     assert rule_findings(minimal_setup(SharesByHand(1, log), x, y, nn.NLLLoss()), "L206") == []
+
+
+class SingleOutput(nn.Module):
+    """One number for each sample, without an axis of its own."""
+
+    def __init__(self, tail: Callable[[Tensor], Tensor] = lambda scores: scores) -> None:
+        super().__init__()
+        self.layers, self.tail = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)), tail
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.tail(self.layers(x).flatten())
+
+
+FLAGS = (points()[1] > 0).float()
+
+
+def single_output(
+    loss_fn: Any, target: Tensor = FLAGS, tail: Any = None, shuffle: bool = True, size: int = 16
+) -> Callable[[], Setup]:
+    loader = DataLoader(TensorDataset(points()[0], target), batch_size=size, shuffle=shuffle)
+    return lambda: Setup(SingleOutput(tail) if tail else SingleOutput(), loader, loss_fn=loss_fn)
+
+
+def penalized(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, target) + 0.01 * output.square().mean()
+
+
+def listwise(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, target / target.sum())
+
+
+def hand_made_listwise(output: Tensor, target: Tensor) -> Tensor:
+    return -(target * output.log_softmax(0)).sum() / target.sum()
+
+
+def first_is_positive(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, torch.eye(len(output))[0]) + 0 * target.sum()
+
+
+FLAT_FAULTS = {
+    "module": single_output(nn.CrossEntropyLoss()),
+    "functional with a penalty": single_output(penalized),
+    "smoothed labels": single_output(F.cross_entropy, 0.9 * FLAGS + 0.05),
+    "quantities": single_output(nn.CrossEntropyLoss(), points()[0][:, 0].contiguous()),
+    "softmax at the output": single_output(nn.BCELoss(), tail=lambda scores: scores.softmax(0)),
+}
+FLAT_GOOD = {
+    "binary cross-entropy": single_output(nn.BCEWithLogitsLoss()),
+    "list as a distribution": single_output(listwise),
+    "list by hand": single_output(hand_made_listwise),
+    "lists in order": single_output(nn.CrossEntropyLoss(), shuffle=False),
+    "one of a list": single_output(first_is_positive),
+    "sigmoid at the output": single_output(nn.BCELoss(), tail=lambda scores: scores.sigmoid()),
+}
+
+
+@pytest.mark.parametrize("name", FLAT_FAULTS)
+def test_l206_cross_entropy_over_the_single_outputs_of_a_batch_fires(name: str) -> None:
+    (finding,) = checkup_findings(FLAT_FAULTS[name](), "L206")
+    assert "samples of the batch" in finding.message
+    assert ("MSELoss" in finding.fix) == (name == "quantities")
+    assert not finding.edits
+
+
+@pytest.mark.parametrize("name", FLAT_GOOD)
+def test_l206_losses_that_expect_single_outputs_are_quiet(name: str) -> None:
+    assert rule_findings(FLAT_GOOD[name](), "L206") == []
+
+
+@pytest.mark.parametrize(("loss_fn", "count"), [(F.cross_entropy, 1), (F.binary_cross_entropy_with_logits, 0)])
+def test_l206_cross_entropy_over_the_single_outputs_of_a_batch_fires_in_a_loop(loss_fn: Any, count: int) -> None:
+    debugger = Debugger.of(single_output(nn.BCEWithLogitsLoss())())
+    optimizer = torch.optim.Adam(debugger.setup.eager_model.parameters())
+    with debugger.watch() as watch:
+        for x, y in debugger.setup.train_loader:
+            optimizer.zero_grad()
+            loss_fn(debugger.setup.model(x), y).backward()
+            optimizer.step()
+    result: Any = watch.result
+    assert [finding.code for finding in result.report.findings if finding.code == "L206"] == ["L206"] * count

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.model.future_leak import AttentionLanguageModel
@@ -69,6 +70,35 @@ def test_m320_part_of_zeros_fires(writing: str, part: str, fused: bool) -> None:
 def test_m320_detached_part_of_fused_layer_fires_at_its_line(writing: str, part: str) -> None:
     (finding,) = rule_faults(attention_setup(writing, {part: Tensor.detach}, fused=True), "M320")
     assert "detached" in finding.message
+
+
+NORMALIZATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "length": lambda part: F.normalize(part, dim=-1),
+    "layer norm": lambda part: F.layer_norm(part, part.shape[-1:]),
+    "root mean square": lambda part: F.rms_norm(part, part.shape[-1:]),
+    "length by hand": lambda part: part / part.norm(dim=-1, keepdim=True),
+    "mean square by hand": lambda part: part * torch.rsqrt(part.pow(2).mean(-1, keepdim=True) + 1e-6),
+}
+
+
+@pytest.mark.parametrize("name", NORMALIZATIONS)
+@pytest.mark.parametrize("is_first", [False, True])
+def test_m320_detached_part_of_fused_layer_fires_beside_a_normalization(name: str, is_first: bool) -> None:
+    normalize = NORMALIZATIONS[name]
+
+    def detached(part: Tensor) -> Tensor:
+        return normalize(part.detach()) if is_first else normalize(part).detach()
+
+    setup = attention_setup(WRITINGS[0], {"query": normalize, "key": detached}, fused=True)
+    (finding,) = rule_faults(setup, "M320")
+    assert "detached" in finding.message
+
+
+@pytest.mark.parametrize("name", NORMALIZATIONS)
+def test_m320_normalized_queries_and_keys_are_quiet(name: str) -> None:
+    normalize = NORMALIZATIONS[name]
+    setup = attention_setup(WRITINGS[0], {"query": normalize, "key": normalize}, fused=True)
+    assert rule_findings(setup, "M320") == []
 
 
 @every_writing

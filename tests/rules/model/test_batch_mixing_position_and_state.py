@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
 
 import pytest
 import torch
@@ -170,3 +172,107 @@ HEALTHY: dict[str, Callable[[], nn.Module]] = {
 def test_batch_mixing_of_independent_samples_is_at_most_note(name: str) -> None:
     findings = checkup_findings(setup_of(HEALTHY[name]()), "M304")
     assert [finding for finding in findings if finding.severity != "note"] == []
+
+
+STORE: dict[int, Any] = {}
+
+
+def detached(state: Any) -> Any:
+    return tuple(part.detach() for part in state) if isinstance(state, tuple) else state.detach()
+
+
+class KeptOutside(nn.Module):
+    """A recurrent network whose state is in a dictionary that no module owns, kept by ``keep`` if it fits."""
+
+    def __init__(self, body: nn.Module, keep: Callable[[Any], Any] = detached) -> None:
+        super().__init__()
+        self.body, self.head, self.keep = body, nn.Linear(8, 3), keep
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = STORE.get(id(self))
+        first = state[0] if isinstance(state, tuple) else state
+        states, state = self.body(x, state if first is not None and first.shape[-2] == len(x) else None)
+        STORE[id(self)] = self.keep(state)
+        return self.head(states[:, -1])
+
+
+class Smoothed(nn.Module):
+    """A network that subtracts a mean of the samples, kept by its class from the last call; ``resets`` forgets it."""
+
+    center: Tensor | None = None
+
+    def __init__(self, resets: bool = False) -> None:
+        super().__init__()
+        self.body, self.head, self.resets = nn.Linear(4, 8), nn.Linear(8, 3), resets
+
+    def forward(self, x: Tensor) -> Tensor:
+        code = torch.tanh(self.body(x.mean(1)))
+        center = Smoothed.center if Smoothed.center is not None and not self.resets else 0.0
+        Smoothed.center = code.detach().mean(0)
+        return self.head(code - center)
+
+
+class OwnNoise(nn.Module):
+    """Adds numbers of a generator of its own, which no seed resets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head, generator = nn.Linear(4, 8), nn.Linear(8, 3), torch.Generator().manual_seed(1)
+        self.draw = lambda: torch.randn(8, generator=generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x.mean(1)) + self.draw())
+
+
+class KeptQueue(nn.Module):
+    """Compares samples with a queue of earlier ones that no module owns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 8), nn.Linear(64, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        codes, queue = self.body(x.mean(1)), STORE.get(id(self), torch.ones(64, 8))
+        STORE[id(self)] = torch.cat([codes.detach(), queue])[:64]
+        return self.head(torch.tanh(codes @ queue.t()))
+
+
+class CountedCalls(nn.Module):
+    """A noise that grows with the number of calls, which is no value of a tensor."""
+
+    def __init__(self, counter: Iterator[int]) -> None:
+        super().__init__()
+        self.body, self.head, self.count = nn.Linear(4, 8), nn.Linear(8, 3), lambda: next(counter)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x.mean(1)) * (1 + 0.1 * self.count()))
+
+
+OUTSIDE = {
+    "gru": lambda: KeptOutside(nn.GRU(4, 8, batch_first=True)),
+    "lstm": lambda: KeptOutside(nn.LSTM(4, 8, batch_first=True)),
+    "two layers": lambda: KeptOutside(nn.RNN(4, 8, 2, batch_first=True)),
+    "half of the state": lambda: KeptOutside(nn.GRU(4, 8, batch_first=True), lambda state: 0.5 * state.detach()),
+    "class attribute": Smoothed,
+}
+NOT_CARRIED = {
+    "state that is replaced": lambda: KeptOutside(nn.GRU(4, 8, batch_first=True), torch.zeros_like),
+    "state that is never read": lambda: KeptOutside(nn.GRU(4, 8, batch_first=True), lambda state: None),
+    "class attribute without effect": lambda: Smoothed(resets=True),
+    "generator": OwnNoise,
+    "queue": lambda: KeptQueue(),
+    "counter": lambda: CountedCalls(count()),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_m304_values_kept_outside_of_the_modules_fire_at_the_call_that_reads_them(name: str) -> None:
+    (finding,) = checkup_findings(setup_of(OUTSIDE[name]()), "M304")
+    assert finding.severity == "error"
+    assert "outside of the modules" in finding.cause
+    assert "self.body(x, state" in (finding.where.source or "") or "code - center" in (finding.where.source or "")
+
+
+@pytest.mark.parametrize("name", NOT_CARRIED)
+def test_m304_models_that_read_no_value_of_the_pass_before_are_quiet(name: str) -> None:
+    assert checkup_findings(setup_of(NOT_CARRIED[name]()), "M304") == []

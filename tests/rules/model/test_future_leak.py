@@ -324,3 +324,62 @@ def translator_setup(diagonal: int) -> Setup:
 def test_m305_mask_one_too_late_with_ignored_padding_fires(diagonal: int, count: int) -> None:
     torch.manual_seed(0)
     assert len(checkup_findings(translator_setup(diagonal), "M305")) == count
+
+
+class GatedBlock(nn.Module):
+    """A residual part whose last weights, or gate, start at zero; ``is_trained`` tells whether they ever change."""
+
+    def __init__(self, mix: Callable[[nn.Module, Tensor], Tensor], start: str, is_trained: bool = True) -> None:
+        super().__init__()
+        self.embed, self.layer, self.out = nn.Embedding(11, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.gate, self.head, self.mix = nn.Parameter(torch.ones(8 if start == "scale" else 1)), nn.Linear(8, 11), mix
+        closed = {"weights": [self.out.weight, self.out.bias], "gate": [self.gate], "scale": [self.gate]}[start]
+        for parameter in closed:
+            nn.init.zeros_(parameter)
+            parameter.requires_grad_(is_trained)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        return self.head(x + self.gate * self.out(self.mix(self.layer, x)))
+
+
+def mean_of_all(layer: nn.Module, x: Tensor) -> Tensor:
+    return layer(x).mean(1, keepdim=True).expand_as(x)
+
+
+def mean_so_far(layer: nn.Module, x: Tensor) -> Tensor:
+    return layer(x).cumsum(1) / torch.arange(1, 10).unsqueeze(1)
+
+
+def causal_mask(scores: Tensor) -> Tensor:
+    return scores + torch.full((9, 9), -torch.inf).triu(1)
+
+
+ZERO_STARTS = {
+    "mask off by one": (attention_with_mask(off_by_one_mask), "weights", "triu(2)"),
+    "inverted mask": (attention_with_mask(inverted_mask), "gate", "tril(-1)"),
+    "fused attention": (fused_attention(False), "scale", "scaled_dot_product_attention"),
+    "normalized over queries": (attention_with_mask(softmax_over_queries), "weights", None),
+    "mean of all": (mean_of_all, "gate", ".mean(1"),
+}
+
+
+@pytest.mark.parametrize("name", ZERO_STARTS)
+def test_m305_later_inputs_that_pass_a_part_which_starts_at_zero_fire(name: str) -> None:
+    mix, start, source = ZERO_STARTS[name]
+    model = GatedBlock(mix, start)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    (finding,) = checkup_findings(language_setup(model)(), "M305")
+    assert (source or "") in (finding.where.source or "")
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("start", ["weights", "gate", "scale"])
+@pytest.mark.parametrize("mix", [attention_with_mask(causal_mask), fused_attention(True), mean_so_far])
+def test_m305_causal_part_that_starts_at_zero_is_quiet(mix: Callable[[nn.Module, Tensor], Tensor], start: str) -> None:
+    assert checkup_findings(language_setup(GatedBlock(mix, start))(), "M305") == []
+
+
+@pytest.mark.parametrize("start", ["weights", "gate"])
+def test_m305_part_that_stays_at_zero_is_quiet(start: str) -> None:
+    assert checkup_findings(language_setup(GatedBlock(mean_of_all, start, is_trained=False))(), "M305") == []

@@ -357,3 +357,58 @@ def test_padding_changes_output_of_tags_along_the_last_axis_counts_real_position
     findings = checkup_findings(setup, "M310")
     assert len(findings) == bias
     assert all("64 of" not in finding.message and finding.severity == "note" for finding in findings)
+
+
+class ZeroStart(nn.Module):
+    """The layer of a classifier of tokens whose output projection starts at zero, added to the first token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project, self.out = nn.Linear(8, 8), nn.Linear(8, 8)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+
+def residual(mix: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Setup]:
+    def function(self: TokenClassifier, x: Tensor, valid: Tensor) -> Tensor:
+        return x[:, 0] + self.layer.out(mix(self.layer.project(x), valid))
+
+    return masked_setup(TokenClassifier(function, ZeroStart()), MASK)
+
+
+def attended(mask: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    def attend(x: Tensor, valid: Tensor) -> Tensor:
+        return ((x @ x.mT).masked_fill(mask(valid), -1e9).softmax(-1) @ x)[:, 0]
+
+    return attend
+
+
+def weighed(x: Tensor, weights: Tensor) -> Tensor:
+    return (x * weights.unsqueeze(2)).sum(1) / weights.sum(1, keepdim=True)
+
+
+HIDDEN_FAULTS = {
+    "mean": residual(lambda x, valid: x.mean(1) + valid[:, :1] * 0.0),
+    "maximum": residual(lambda x, valid: x.amax(1) + valid[:, :1] * 0.0),
+    "inverted mask": residual(attended(lambda valid: valid.unsqueeze(1))),
+    "mask of zeros": residual(attended(lambda valid: torch.zeros_like(valid).unsqueeze(1))),
+    "inverted weights": residual(lambda x, valid: weighed(x, (~valid).float() + 1e-3)),
+}
+HIDDEN_GOOD = {
+    "mean": residual(lambda x, valid: weighed(x, valid.float())),
+    "maximum": residual(lambda x, valid: x.masked_fill(~valid.unsqueeze(2), -1e9).amax(1)),
+    "mask": residual(attended(lambda valid: ~valid.unsqueeze(1))),
+    "first token": residual(lambda x, valid: x[:, 0] + valid[:, :1] * 0.0),
+    "last token": residual(lambda x, valid: x[torch.arange(len(x)), valid.sum(1) - 1]),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN_FAULTS)
+def test_m310_padding_that_passes_a_part_which_starts_at_zero_fires(name: str) -> None:
+    (finding,) = checkup_findings(HIDDEN_FAULTS[name](), "M310")
+    assert finding.severity == "error"
+
+
+@pytest.mark.parametrize("name", HIDDEN_GOOD)
+def test_m310_part_that_starts_at_zero_and_excludes_padding_is_quiet(name: str) -> None:
+    assert checkup_findings(HIDDEN_GOOD[name](), "M310") == []
