@@ -134,7 +134,7 @@ def padding_changes_output(
         fix=describe_edits(edits) or fix,
         edits=edits,
         evidence={"touched": padding.affected, "real": padding.real, "places": padding.padded_positions},
-        explains=("E703", "E709", "M306"),
+        explains=_OF_HIDDEN_CONTENT if outweighs else ("E703", "E709", "M306"),
         severity="error" if padding.has_mask_or_lengths else "warning" if padding.mixing_call or outweighs else "note",
     )
 

@@ -209,6 +209,20 @@ def test_padding_changes_output_of_unread_state_points_to_line_that_selects_padd
     assert "states[:, -1]" in (finding.where.source or "")
 
 
+def step_by_row_numbers(self: TokenClassifier, x: Tensor, valid: Tensor) -> Tensor:
+    last = torch.full_like(valid.sum(1), -1)
+    return self.layer(x)[0][torch.arange(len(x)), last]
+
+
+def test_padding_changes_output_of_a_step_that_is_selected_by_row_numbers_from_a_mask() -> None:
+    tokens = nn.functional.pad(TOKENS, (0, 18))
+    model = TokenClassifier(step_by_row_numbers, nn.GRU(8, 8, batch_first=True))
+    (finding,) = checkup_findings(unmasked_setup(model, tokens)(), "M310")
+    assert "[torch.arange(len(x)), last]" in (finding.where.source or "")
+    assert finding.cause.startswith("The selection of a step (getitem) reads padded positions")
+    assert "T607" in finding.explains
+
+
 LINES = {
     "mean": (TokenClassifier(mean_over_all), MASK, ".mean(1)"),
     "inverted mask": (TokenClassifier(inverted_mask_attention, encoder()), MASK, "src_key_padding_mask=valid.bool()"),
