@@ -262,7 +262,7 @@ UNCHECKED: dict[str, tuple[str, ...]] = {
     "T601": (r"after (\d+) steps", r"\((4) standard errors or (2)% of"),
     "T604": (r"least (25)%", r"(\d+) times"),
     "T605": (r"(\d+) \(batch (\d+) of (\d+)\)", r"and (\d+) more"),
-    "T607": (r"rows\) is ([\d.]+);",),
+    "T607": (r"\) is ([\d.]+), although",),
     "T610": (r"reaches ([\d.]+) on the same",),
     "T612": (r"amplitude is ([\d.]+),",),
     "T614": (r"\((\d+) standard errors\)",),

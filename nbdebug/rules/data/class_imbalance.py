@@ -61,9 +61,10 @@ def class_imbalance(
     often long-tailed by nature: by Zipf's law, the most common of K words is K times as frequent as the rarest. Up to
     that ratio the finding is a note. For masks and tags the positions are counted. There a background is usual: the
     finding is a note unless there are two classes, one of them with less than ``dense_share`` = 1/100 of the positions
-    of the other. Of several labels that a sample may have at once, only the weights are checked: a finding says that
-    the gradients of a positive over those of a negative follow positives / negatives, or its root, label by label, up
-    to the noise of the counts. They may be clipped, and have a common factor. Rare labels alone are not reported.
+    of the other. If a sample may have several labels at once, only the weights of the labels are checked, and rare
+    labels alone are not reported. The weight of a label is the gradient of a positive divided by that of a negative. A
+    finding means that the weights equal positives / negatives of each label, or the square root of it, within the noise
+    of the counts. The weights may be clipped or have a common factor.
 
     ## How to fix
     Weight the classes in the loss or sample them evenly, and evaluate the model by a score for each class.
@@ -183,7 +184,8 @@ def _inverted_label_weights_finding(setup: Setup, labels: LabelWeights, inverted
         f"weights a positive {inverted.weight:.3g} times as much as a negative; expected {inverted.expected:.3g} "
         f"times. The weights of all {len(labels.weights)} labels follow {ratio}.",
         where=get_location(rising_weights_line(setup) or creation_line(setup, setup.loss_fn)),
-        cause="The pos_weight is positives / negatives. It multiplies the loss of positives: it should be the inverse.",
+        cause=f"The loss weights positives by {ratio} of their label, up to a common factor. The rarest labels get the "
+        "smallest weights; they should get the largest.",
         fix="pos_weight = (len(labels) - labels.sum(0)) / labels.sum(0)   # negatives / positives of each label",
         evidence={
             "positives": list(labels.positives[:50]),

@@ -75,8 +75,8 @@ def unscaled_input(
     a layer's output is a third of that of its input. An input of ``large`` = 30 therefore gives a standard deviation of
     17, where the slope of a sigmoid is below 1e-7. Integers up to 255 are reported from a third of that. Below
     ``small`` = 0.01 the bias dominates the input. It is a warning if all values are below 1 / 255, as in 8-bit images
-    that were divided twice, or if the results of the first weights differ between samples ten times less than the
-    inputs do, relative to their root mean squares; else it is a note.
+    that were divided twice, or if the bias hides the differences between samples: relative to the root mean square,
+    the outputs of the first layer differ less than a tenth as much as the inputs. Otherwise, it is a note.
 
     Measurements for both bounds: the test accuracy of a network 64-64 on scikit-learn's digits, standardized and then
     multiplied by a factor, after ten epochs (mean of three seeds; in the last row, only one noise column is

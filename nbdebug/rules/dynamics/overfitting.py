@@ -46,8 +46,9 @@ def overfitting(
     lowest before training: such a model never learned anything for the validation samples, which has other causes.
 
     Without a score, as for pairs of embeddings or a loss of your own, a sample counts as correct if the loss is lower
-    for its label than for the others. A share of 0.95 is enough if the loss rose by at most a tenth of that of a
-    constant prediction: a loss with a margin may rise for samples that are correct.
+    for its label than for all other labels. Nothing is reported if the share of correct samples is 0.97 or more. A
+    share of 0.95 is enough if the loss rose by at most a tenth of the loss of a constant prediction, because a loss
+    with a margin may rise for correct samples.
 
     With fewer measurements, the last one must exceed the one before it, the minimum, by three times as much, while the
     training loss halved; or it exceeds the loss before training by a seventh, and that of a constant prediction,

@@ -90,8 +90,8 @@ def _describe(comparison: ReferenceComparison | None) -> str:
         return ""
     return (
         f" On the same {comparison.rows:,} training rows, the {comparison.metric} of a simple learner "
-        f"({comparison.learner}, fitted to the other rows) is {comparison.reference:.3g}; that of a constant "
-        f"prediction is {comparison.constant:.3g}."
+        f"({comparison.learner}) is {comparison.reference:.3g}, although it has not seen the row that it predicts. "
+        f"The {comparison.metric} of a constant prediction is {comparison.constant:.3g}."
     )
 
 

@@ -41,10 +41,12 @@ def validation_better(
     note if the training samples are learned well nevertheless, for example augmented samples that are harder on
     purpose. It is also a note if the training targets only have more noise: the model explains 90% of the variance of
     the validation targets, and the higher variance of the training targets accounts for two thirds of the higher error.
-    Or a simple learner of the training samples has the same gap: its error on validation samples is below half of that
-    on left-out training samples, also in the median and on the training samples most similar to validation samples; the
-    higher variance of the training targets accounts for most of the difference; and the validation targets have a slope
-    of 1, within an eighth, as a function of its predictions, as if the mean of the training targets were correct.
+    Noise is also assumed if a simple learner that is fitted to the training samples has the same gap. Its mean squared
+    error on validation samples must be below half of that on left-out training samples. The median error must be below
+    half of that on the training samples most similar to validation samples. The higher variance of the training targets
+    must account for at least 60% of the difference, and so must the error on these similar samples. The slope of the
+    validation targets over the predictions of the learner must be between 0.85 and 1.12, since noise does not change
+    the mean of the targets.
 
     ## How to fix
     Compare samples of both splits side by side: labels, classes, transforms. Split the same data at random.

@@ -171,8 +171,8 @@ def _no_better_than_constant_finding(baselines: Baselines, equal_baselines: list
         "rows).",
         cause=_blind_cause(is_worse=is_worse)
         if blind
-        else "The predictions are related to the input, but a constant is as good by every metric: their scale, "
-        "threshold or offset is wrong.",
+        else "The predictions are related to the input, but no metric is better than that of a constant: the scale, "
+        "threshold or offset of the predictions is wrong.",
         fix="dbg.overfit()   # if the model cannot learn sixteen samples either, the fault is in the model or the loss",
         evidence=_metric_values(baselines, metric) | {"difference": (other.gain_low, other.gain_high)},
         explains=("E703", "E704", "E705"),
@@ -185,8 +185,8 @@ def _blind_cause(*, is_worse: bool) -> str:
     """Return why predictions are not better than the same in another order."""
     if is_worse:
         return (
-            "The network has not learned what its inputs tell about the targets: its predictions depend on the inputs, "
-            "but they suit the targets of other rows better."
+            "The predictions depend on the inputs, but not as the targets do: the same predictions are better if they "
+            "are assigned to other rows at random."
         )
     return "Either the network has not learned what its inputs tell about the targets, or they tell nothing."
 

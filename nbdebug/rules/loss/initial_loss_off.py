@@ -203,7 +203,7 @@ def _tensor_finding(finding: Finding, tensor: OversizedTensor, setup: Setup) -> 
         line = attribute_maker(setup.eager_model.get_submodule(module), attribute)
     factor, name = f"{1 / tensor.scale:.2g}", member_code(tensor.name)
     large = [other for other in large_layer_weights(setup, MIN_SCALE) if other != tensor.name] if is_parameter else []
-    others = f" Those of {', '.join(large[:_MAX_NAMES])}{', …' if len(large) > _MAX_NAMES else ''} are large too."
+    others = f" The values of {', '.join(large[:_MAX_NAMES])}{', …' if len(large) > _MAX_NAMES else ''} are large too."
     return replace(
         finding,
         where=get_location(line, module or None, tensor.name if is_parameter else None),

@@ -51,7 +51,7 @@ def loss_detached(
     parameters: list[ParameterEntry] | NotChecked,
     loop: LoopSummary | NotChecked,
 ) -> Iterator[Finding]:
-    """The loss, or a term of it, does not depend on any parameter: no autograd graph leads from it to the model.
+    """No autograd graph leads from the loss, or from a term of the loss, to a parameter.
 
     ## What it does
     Follows the autograd graph of the loss to its leaves. If there is no graph, or if it ends in a newly created tensor

@@ -114,9 +114,10 @@ def loss_ignores_samples(
     Layers of one class, or those called at one line, may return a number beside their other outputs, such as a
     penalty. It is a warning if the loss has a constant gradient for that of the last layer and none for the others.
 
-    If the loss selects rows by integers, some of them several times, the samples of the batch change places. It is
-    reported if the gradient stays in the same rows, less than half of them, in three orders and with other random
-    numbers: an integer mask of 0 and 1 selects rows 0 and 1. Masks and negatives in the batch move with the samples.
+    If the loss selects rows of the output by integers, and some integer occurs more than once, the rule also computes
+    the loss with the samples in other orders and with other random numbers. A finding means that the gradient stays in
+    the same rows, less than half of them: an integer mask of 0 and 1 selects only rows 0 and 1. Rows that are selected
+    by a boolean mask, or as negatives in the batch, move with the samples and are not reported.
 
     ## How to fix
     Let every sample enter the loss, as in ``loss_fn(output, target)`` on the whole batch.

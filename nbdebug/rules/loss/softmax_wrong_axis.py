@@ -201,8 +201,8 @@ def _flat_batch_finding(
 
 _SUM_TOLERANCE = 1e-3
 _FLAT_BATCH = (
-    "Cross-entropy takes an output and a target of one axis for the classes of a single sample, so the samples of a "
-    "batch compete with each other."
+    "Cross-entropy reads a 1-D output and a 1-D floating-point target as the classes of a single sample, so the "
+    "samples of the batch compete with each other."
 )
 _SOFTMAX_CALLS = ("softmax", "log_softmax")
 _SINGLE_OUTPUT = (

@@ -53,8 +53,8 @@ def sum_reduction(
     step, divided by 1 minus momentum), otherwise as a note: Adam and its variants divide the scale out. Terms are what
     the loss adds up. A sum beside a mean is a warning if it is more than ``share`` of the mean before training,
     otherwise a note, since a factor may make up for it. A sum is not reported if a watched loop divides it by the
-    number of samples or targets, or if it gives the gradient the same norm in at least 9 of 10 inspected steps and
-    trains, as clipping by norm does: the size of the loss then has no effect on the size of the step.
+    number of samples or targets, or if the loss falls while the gradient has the same norm in at least 90% of
+    the inspected steps, as with clipping by norm: the scale of the loss then has no effect on the size of the steps.
 
     ## How to fix
     Take the mean, or divide the loss by the number of samples. Reduce all terms over the samples in the same way.

@@ -65,8 +65,9 @@ def lr_too_low(
     The sum of all step lengths bounds how far a layer can have moved. The rate is too low if this sum is less than half
     (``way``) of the weight norm for three layers in four and exceeds the weight norm for none, with steps below 1/400
     of the norm, and six tenths of the loss of a constant prediction remain. It is also too low if the loss decreases
-    along a straight line, at eight tenths of the loss of a constant prediction after a hundred steps, with steps below
-    1/1000 or a sum below the norm, or keeps decreasing with steps below 1/800. Weights that do not change at all have
+    along a straight line and is still above eight tenths of the loss of a constant prediction after a hundred steps,
+    with steps below 1/1000 of the norm, or below 3/1000 if their sum is less than the norm. The same holds for a loss
+    that keeps decreasing with steps below 1/800. Weights that do not change at all have
     another cause (O503, M301, O507), unless the rate was exactly zero in each of at least eight steps, without a
     scheduler: this is an error. In a range test, the rate is too low if it is at most a tenth of the recommended rate
     and the loss had made less than a tenth of its decrease at it. After a run, it is not reported if the network
@@ -197,8 +198,8 @@ def _describe_steps(verdict: RateTooLow) -> str:
     if verdict.travel < _MAX_NEAR:
         return _NEAR_INITIAL
     if verdict.travel < 1:
-        return "The steps are so short that all of them together are less than the norm of most layers."
-    return f"The steps are short, since {USUAL_UPDATE:g} of the norm is usual, and the loss decreases slowly."
+        return "The steps are short: in most layers, the sum of all update norms is less than the norm of the weights."
+    return f"The steps are short: the ratio of update norm to weight norm is below the usual {USUAL_UPDATE:g}."
 
 
 def _range_test_findings(setup: Setup, result: LrRange) -> Iterator[Finding]:

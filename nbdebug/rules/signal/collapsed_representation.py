@@ -69,8 +69,9 @@ def collapsed_representation(
     By the distance of the samples from their mean, relative to the size of the input values of a layer. Samples count
     as equal at 2**-11, the rounding error of float16 (option ``alike``), and as different from 5% (option
     ``different``, chosen a hundred times as large so that data with small differences are not reported). The last layer
-    with weights must receive equal samples, so that a large bias of the head is not reported. The layer must have an
-    effect on the output, or a path in its graph: nothing reads its values otherwise. Everything is measured in
+    with weights must receive equal samples, so that a large bias of the head is not reported. The last layer with
+    different samples must affect the output, or the graph of the loss must contain its parameters: otherwise, nothing
+    reads its values, and this rule reports nothing. Everything is measured in
     eval mode, or in train mode if there is batch normalization, whose averages are meaningless before training; and
     again with small random numbers in parameters that are all zero, since heads and residual branches may start so.
     If the layers compute all nodes of a graph and the samples are node numbers, the nodes are compared instead.

@@ -216,7 +216,7 @@ def _explain_growth(setup: Setup, record: Record, module: str) -> tuple[str, str
         if weight.dim() > 1 and gain > _LARGE_GAIN:
             return (
                 f"The initial weights are large: at the first measured step, the root mean square of {weights[-1]} is "
-                f"{gain:.2g} / √fan_in, and training has hardly changed its norm; {_USUAL_GAIN}.",
+                f"{gain:.2g} / √fan_in; {_USUAL_GAIN}. Training has not increased the norm much.",
                 f"torch.nn.init.xavier_uniform_(model.get_parameter({weights[-1]!r}))   # before training",
             )
     return (

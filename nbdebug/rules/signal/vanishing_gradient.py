@@ -145,8 +145,8 @@ def _finding(by_layer: DepthProfile, smallest: int, largest: int) -> Finding:
         f"over the run of the ratio of gradient norm to weight norm is {shares[largest]:.2g} in "
         f"{format_module(by_layer.layers[largest])} and {shares[smallest]:.2g} in "
         f"{format_module(by_layer.layers[smallest])}, whose gradient norms are {sizes[largest]:.2g} and "
-        f"{sizes[smallest]:.2g}. The median over all layers is {np.median(shares):.2g}. The ratio is more than 1000 "
-        "times smaller than the largest in "
+        f"{sizes[smallest]:.2g}. The median over all layers is {np.median(shares):.2g}. These layers have a ratio "
+        "that is more than 1000 times smaller than the largest: "
         f"{describe_values([by_layer.layers[i] for i in much_smaller], shares[much_smaller])}.",
         where=Location(by_layer.layers[smallest]),
         cause="In the backward pass, each layer multiplies the gradient by its weights and by the derivative of its "

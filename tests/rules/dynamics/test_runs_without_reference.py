@@ -187,8 +187,8 @@ def test_many_steps_of_usual_size_are_no_low_rate(ratio: float, repeats: int, ex
     ("travel", "ratio", "cause"),
     [
         (0.1, 1e-4, "still near their initial values"),
-        (0.7, 2e-3, "all of them together are less than the norm of most layers"),
-        (1.9, 8e-4, "0.001 of the norm is usual"),
+        (0.7, 2e-3, "the sum of all update norms is less than the norm of the weights"),
+        (1.9, 8e-4, "is below the usual 0.001"),
     ],
 )
 def test_cause_of_short_steps_agrees_with_their_sum(travel: float, ratio: float, cause: str) -> None:

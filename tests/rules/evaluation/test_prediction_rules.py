@@ -201,7 +201,7 @@ def test_predictions_that_suit_other_rows_better_are_worse_than_a_baseline(
 ) -> None:
     (finding,) = find_in_predictions("E709", predictions, target)
     assert f"The model is {relation} than a baseline" in finding.message
-    assert ("suit the targets of other rows better" in finding.cause) == (relation == "significantly worse")
+    assert ("are assigned to other rows at random" in finding.cause) == (relation == "significantly worse")
 
 
 def test_no_better_than_baseline_of_informative_scores_on_imbalanced_task_is_quiet() -> None:
