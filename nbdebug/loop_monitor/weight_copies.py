@@ -22,6 +22,7 @@ from nbdebug.source.assignments import loop_over_variable
 from nbdebug.source.location import SourceLine, get_calling_line, is_user_code
 from nbdebug.source.references import frame_variables, user_files, user_frames
 from nbdebug.source.search import find_unique_line, matches_call, parse_expressions
+from nbdebug.source.stored_weights import find_stored_weights
 
 _MAX_STATE_DICTS = 64  # latest calls to ``state_dict()`` whose lines are kept
 _MAX_COMPARED_VALUES, _MAX_COMPARED_TENSORS = 64, 16  # values of a tensor, and tensors of a module, to detect a change
@@ -125,7 +126,7 @@ class StateDictLoadMonitor:
             self.line = self.line or self.origins.find_line(loaded)
             load_line = get_calling_line(sys._getframe(1))
             self.load_line = self.load_line or load_line
-            self.line = self.line or _line_storing_state_dict(load_line)
+            self.line = self.line or find_stored_weights(load_line) or _line_storing_state_dict(load_line)
             self.line = self.line or self.origins.find_only_line(loaded) or load_line
 
     def compare_names(self, module: nn.Module, state_dict: Mapping[str, Any]) -> None:

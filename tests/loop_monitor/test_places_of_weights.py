@@ -56,6 +56,85 @@ STATES = {
         "    setup.model.load_state_dict({**named, **buffers})  # here\n"
     ),
 }
+_KEEPER = "class Keeper:\n    def __init__(self):\n        self.kept = {start}\n"
+_KEEPS = (
+    "    def look(self, model):\n{look}"
+    "    def put_back(self, model):\n        model.load_state_dict(self.kept)\n"
+    "def train(setup):\n    keeper = Keeper()\n    for _ in epochs(setup):\n        keeper.look(setup.model)\n"
+    "    keeper.put_back(setup.model)\n"
+)
+# By name: a loop whose line with "here" stores views of the weights, and its statement after the edit.
+VIEWS = {
+    "choice in an attribute": (
+        _KEEPER.format(start="None")
+        + _KEEPS.format(
+            look="        deep = False\n"
+            "        self.kept = {k: v.detach().clone() if deep else v.detach() for k, v in model.state_dict().items()}"
+            "  # here\n"
+        ),
+        "self.kept = {k: v.detach().clone() if deep else v.detach().clone() for k, v in model.state_dict().items()}",
+    ),
+    "choice of whole comprehensions": (
+        "def train(setup):\n    deep = False\n    for _ in epochs(setup):\n        state = setup.model.state_dict\n"
+        "        best = {k: v.clone() for k, v in state().items()} if deep else "
+        "{k: v.data for k, v in setup.model.state_dict().items()}  # here\n    setup.model.load_state_dict(best)\n",
+        "best = {k: v.clone() for k, v in state().items()} if deep else "
+        "{k: v.data.clone() for k, v in setup.model.state_dict().items()}",
+    ),
+    "parameters of a variable": (
+        "def train(setup):\n    for _ in epochs(setup):\n"
+        "        best = {k: p.data for k, p in setup.model.named_parameters()}  # here\n"
+        "    setup.model.load_state_dict(state_dict=best)\n",
+        "best = {k: p.data.clone() for k, p in setup.model.named_parameters()}",
+    ),
+    "entries of an attribute": (
+        _KEEPER.format(start="{}")
+        + _KEEPS.format(
+            look="        for key, value in model.named_parameters():\n"
+            "            self.kept[key] = value.cpu()  # here\n"
+        ),
+        "self.kept[key] = value.cpu().detach().clone()",
+    ),
+    "pairs, beside a copy of the first weights": (
+        "def train(setup):\n    run = {'best': copy.deepcopy(setup.model.state_dict())}\n"
+        "    run['best'] = copy.deepcopy(setup.model.state_dict())\n    for _ in epochs(setup):\n"
+        "        run['best'] = dict((k, p.detach()) for k, p in setup.model.named_parameters())  # here\n"
+        "    setup.model.load_state_dict(run['best'])\n",
+        "run['best'] = dict((k, p.detach().clone()) for k, p in setup.model.named_parameters())",
+    ),
+    "returned by a function": (
+        "def views(model):\n    return {k: v.cpu() for k, v in model.state_dict().items()}  # here\n"
+        "def train(setup):\n    for _ in epochs(setup):\n        best = views(setup.model)\n"
+        "    setup.model.load_state_dict(best)\n",
+        "return {k: v.cpu().detach().clone() for k, v in model.state_dict().items()}",
+    ),
+    "the same attribute of another class, copied": (
+        "class Archive:\n    def add(self, model):\n        self.kept = copy.deepcopy(model.state_dict())\n"
+        + _KEEPER.format(start="dict()")
+        + _KEEPS.format(look="        self.kept = {k: v.view_as(v) for k, v in model.state_dict().items()}  # here\n"),
+        "self.kept = {k: v.view_as(v).detach().clone() for k, v in model.state_dict().items()}",
+    ),
+}
+# By name: a loop that loads views of the weights which no single line stores; the line with "here" loads them.
+UNCERTAIN_VIEWS = {
+    "two stores": (
+        "def train(setup):\n    for number in epochs(setup):\n        if number:\n"
+        "            best = {k: p.data for k, p in setup.model.named_parameters()}\n        else:\n"
+        "            best = {k: p.detach() for k, p in setup.model.named_parameters()}\n"
+        "    setup.model.load_state_dict(best)  # here\n"
+    ),
+    "parameter of a function": (
+        "best = {}\ndef put_back(model, best):\n    model.load_state_dict(best)  # here\n"
+        "def train(setup):\n    for _ in epochs(setup):\n"
+        "        best = {k: p.data for k, p in setup.model.named_parameters()}\n    put_back(setup.model, best)\n"
+    ),
+    "another value in between": (
+        "def views(model):\n    return {k: p.data for k, p in model.named_parameters()}\n"
+        "def train(setup):\n    best = {k: p.data for k, p in setup.model.named_parameters()}\n"
+        "    for _ in epochs(setup):\n        best = views(setup.model)\n"
+        "    setup.model.load_state_dict(best)  # here\n"
+    ),
+}
 # The line with "here" goes through the weights of the average, but not through its statistics.
 AVERAGES = {
     "a loop in a method": (
@@ -192,6 +271,42 @@ def setup_with_statistics() -> Setup:
 @pytest.mark.parametrize("name", STATES)
 def test_loaded_live_state_names_the_line_that_made_it(name: str, tmp_path: Path) -> None:
     assert_marked(findings_in_file(tmp_path, STATES[name], classifier()), "R905")
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_loaded_views_name_the_line_that_stores_them_and_clone_them_there(name: str, tmp_path: Path) -> None:
+    body, edited = VIEWS[name]
+    found = findings_in_file(tmp_path, body, classifier())
+    assert_marked(found, "R905")
+    (finding,) = [finding for finding in found if finding.code == "R905"]
+    assert (finding.fix or "").removesuffix("  # here") == edited
+    (line,) = [line for line in body.split("\n") if line.endswith("# here")]
+    repaired = body.replace(line, line[: len(line) - len(line.lstrip())] + edited)
+    (tmp_path / "repaired").mkdir()
+    assert not [f for f in findings_in_file(tmp_path / "repaired", repaired, classifier()) if f.code == "R905"]
+
+
+@pytest.mark.parametrize("name", UNCERTAIN_VIEWS)
+def test_loaded_views_that_no_single_line_stores_name_the_line_that_loads_them(name: str, tmp_path: Path) -> None:
+    assert_marked(findings_in_file(tmp_path, UNCERTAIN_VIEWS[name], classifier()), "R905")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "copy.deepcopy(setup.model.state_dict())",
+        "{k: v.detach().clone() for k, v in setup.model.state_dict().items()}",
+        "{k: v for k, v in copy.deepcopy(setup.model.state_dict()).items()}",
+        "{k: copy.deepcopy(p.data) for k, p in setup.model.named_parameters()}",
+        "dict((k, p.data + 0) for k, p in setup.model.named_parameters())",
+    ],
+)
+def test_copies_of_the_weights_that_are_loaded_find_nothing(value: str, tmp_path: Path) -> None:
+    body = (
+        f"def train(setup):\n    for _ in epochs(setup):\n        best = {value}\n"
+        "    setup.model.load_state_dict(best)\n"
+    )
+    assert not [finding for finding in findings_in_file(tmp_path, body, classifier()) if finding.code == "R905"]
 
 
 @pytest.mark.parametrize("body", [*NETWORKS.values(), *HELD.values()], ids=[*NETWORKS, *HELD])

@@ -25,6 +25,7 @@ from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import describe_edits, insert_after_statement, insert_before, replace_node, wrap_node
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.search import call_name, choice_branches, enclosing_scope, innermost_loop, syntax_tree
+from nbdebug.source.stored_weights import live_tensors
 
 _ROUNDS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _CLONES = "{{name: tensor.clone() for name, tensor in {}.items()}}"
@@ -97,6 +98,8 @@ def _reloaded_finding(reloads: StateDictLoads) -> Finding:
     """Report states that are loaded into the tensors they consist of, at the line that stores them."""
     store = _find_store(reloads.line) if reloads.line else None
     related = get_related_lines((reloads.load_line, "the state is loaded here")) if reloads.alias_line else ()
+    tensors = live_tensors(reloads.line) if not reloads.alias_line else []
+    clones = tuple(_clone_edit(reloads.line.file, tensor) for tensor in tensors) if reloads.line else ()
     return Finding(
         message=f"{reloads.live_tensor_loads} of {reloads.count} calls to load_state_dict received tensors that the "
         "network already holds, so nothing changed.",
@@ -106,14 +109,25 @@ def _reloaded_finding(reloads: StateDictLoads) -> Finding:
         if _shallow_copies(reloads.alias_line)
         else "Both names refer to one network: to(), an assignment and a returned argument make no copy."
         if reloads.alias_line
+        else "detach(), data and state_dict() return tensors that share memory with the parameters, not copies."
+        if clones
         else "state_dict() returns the tensors themselves, not copies; or the copied network is the same object.",
         fix="target = copy.deepcopy(network)"
         if reloads.alias_line
-        else "best = copy.deepcopy(model.state_dict())   # or target = copy.deepcopy(network)",
+        else describe_edits(clones)
+        or "best = copy.deepcopy(model.state_dict())   # or target = copy.deepcopy(network)",
         evidence={"loaded": reloads.count, "own": reloads.live_tensor_loads},
         explains=("R904", "T601", "T604", "T609"),
-        edits=_copy_assigned(reloads.alias_line) or _copy_edits(reloads.line, store),
+        edits=_copy_assigned(reloads.alias_line) or clones or _copy_edits(reloads.line, store),
     )
+
+
+def _clone_edit(file: str, value: ast.expr) -> Edit:
+    """Return the change of a tensor, or of a whole state, into a copy of it without gradient."""
+    if call_name(value) == "state_dict":
+        return _copy_edit(file, value)
+    is_detached = call_name(value) == "detach" or (isinstance(value, ast.Attribute) and value.attr == "data")
+    return wrap_node(file, value, f"{{}}{'' if is_detached else '.detach()'}.clone()")
 
 
 def _shallow_copies(line: SourceLine | None) -> list[ast.Call]:
@@ -212,9 +226,8 @@ def _clone_edits(line: SourceLine | None) -> tuple[Edit, ...]:
         return ()
     if values:
         value = values[0]
-        is_detached = call_name(value) == "detach" or (isinstance(value, ast.Attribute) and value.attr == "data")
         is_copy = call_name(value) in ("clone", "deepcopy", "copy")
-        return () if is_copy else (wrap_node(line.file, value, f"{{}}{'' if is_detached else '.detach()'}.clone()"),)
+        return () if is_copy else (_clone_edit(line.file, value),)
     states = [node for node in nodes if isinstance(node, ast.Call) and call_name(node) == "state_dict"]
     return (wrap_node(line.file, states[0], _CLONES),) if len(states) == 1 else ()
 
