@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from inspect import isgeneratorfunction
-from time import thread_time
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from nbdebug.measurements.fresh_generators import (
     fingerprint,
 )
 from nbdebug.measurements.indexed_augmentation import may_depend_on_epoch, other_seeds
+from nbdebug.measurements.reading_limit import PATIENCE
 from nbdebug.measurements.sample_variants import MIN_RELATED_SAMPLES, ReadSample, are_related, sample_arrays
 from nbdebug.preserve import seed_all
 from nbdebug.setup.time_limit import sample_time_limit
@@ -42,8 +43,8 @@ def find_repeated_stream(loader: Any) -> tuple[FreshGenerator, ...]:
     seeds of the generators that are created or seeded in the epoch, the inputs must change and the targets stay the
     same; permutations of NumPy's generators stay. The samples at a position must be closer to each other than to those
     at other positions, by four standard errors: they are variants of a stored sample. Streams that generate their
-    samples have none. Epochs of more than 2,000 samples or 0.3 s of processor time are not iterated, nor those in
-    workers, nor streams that hold an iterator. Each sample must have a target of one number.
+    samples have none. Epochs of more than 2,000 samples, 0.3 s of processor time, or 2.4 s in all are not
+    iterated, nor those in workers, nor streams that hold an iterator. Each sample must have a target of one number.
     """
     dataset = getattr(loader, "dataset", None)
     if not isinstance(loader, DataLoader) or not isinstance(dataset, IterableDataset) or loader.num_workers:
@@ -77,13 +78,13 @@ def _read_epoch(dataset: Any, number: int) -> _Epoch | None:
     """Return the numbers of all samples of an epoch; None if there are too few or too many."""
     seed_all(number)
     epoch: _Epoch = []
-    started = thread_time()
+    started, begun = thread_time(), perf_counter()
     with sample_time_limit():
         for sample in dataset:
             epoch.append(sample_arrays(sample))
             size = sum(array.size for array in epoch[-1])
-            is_long = len(epoch) > _MAX_SAMPLES or thread_time() - started > _SECONDS
-            if is_long or size > _MAX_SAMPLE_VALUES:
+            is_slow = thread_time() - started > _SECONDS or perf_counter() - begun > PATIENCE * _SECONDS
+            if is_slow or len(epoch) > _MAX_SAMPLES or size > _MAX_SAMPLE_VALUES:
                 return None
     return epoch if len(epoch) >= MIN_RELATED_SAMPLES else None
 

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.setup.time_limit import UserCodeTimeout
 from tests.rules.rule_findings import rule_findings
 
 Draw = Callable[["Stream", Any], Iterator[Any]]
@@ -141,6 +142,27 @@ def test_stream_without_repeated_augmentation_is_quiet(draw: Draw) -> None:
 
 def test_validation_stream_that_repeats_its_noise_is_quiet() -> None:
     assert findings(seeded_noise, is_validation=True) == []
+
+
+def test_stream_that_waits_long_for_its_samples_is_not_iterated_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def waiting(stream: Stream, _: Any) -> Iterator[Any]:
+        for number, sample in enumerate(seeded_noise(stream, _)):
+            read.append(number)
+            yield sample
+
+    monkeypatch.setattr("nbdebug.measurements.repeated_streams.perf_counter", iter(range(10**6)).__next__)
+    assert findings(waiting) == []
+    assert max(read) < ROWS / 2
+
+
+def test_stream_that_never_returns_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: Any) -> None:
+        raise UserCodeTimeout(1.0, None)
+
+    monkeypatch.setattr("nbdebug.measurements.repeated_seeds.find_repeated_stream", interrupt)
+    assert findings(seeded_noise) == []
 
 
 def test_reading_a_stream_restores_it_and_the_generators() -> None:
