@@ -47,6 +47,12 @@ CASES = {
         "",
         "",
     ),
+    "array of zeros": (
+        OWN,
+        "import numpy as np; model.weight.data = torch.from_numpy(np.zeros((3, 4), 'float32'))",
+        "",
+        "",
+    ),
     "name of a function": (OWN, "from torch.nn.init import ones_; ones_(model.weight)", "", ""),
 }
 

@@ -166,8 +166,9 @@ def _no_better_than_constant_finding(baselines: Baselines, equal_baselines: list
     return Finding(
         message=f"The model predicts the same for each of the {other.rows} rows. Its {metric} is {model.value:.4g}."
         if is_same
-        else f"The model is {relation} than a baseline. Its {metric} is {model.value:.4g}; the {metric} of {description} "
-        f"is {other.value:.4g} (difference {other.gain_low:.3g} to {other.gain_high:.3g}, {other.rows} rows).",
+        else f"The model is {relation} than a baseline. Its {metric} is {model.value:.4g}; the {metric} of "
+        f"{description} is {other.value:.4g} (difference {other.gain_low:.3g} to {other.gain_high:.3g}, "
+        f"{other.rows} rows).",
         cause=_blind_cause(is_worse=is_worse)
         if blind
         else "The predictions are related to the input, but a constant is as good by every metric: their scale, "

@@ -240,7 +240,7 @@ def _scaled_clipping(clips: ClippingSummary, share: float, min_calls: int) -> tu
     if clips.scaled_calls > share * max(clips.checked_calls, min_calls):
         return (
             f"{clips.scaled_calls} of the {clips.checked_calls} inspected calls clip gradients that are still "
-            " multiplied by the scale of the GradScaler.",
+            "multiplied by the scale of the GradScaler.",
             "max_norm is compared with the gradient times the scale, because unscale_() was not called before.",
             "scaler.unscale_(optimizer)   # before this line",
         )
