@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch._C import _functorch as functorch
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -144,8 +145,8 @@ class FirstLayerRecorder(TorchFunctionMode):
         if name in _COMBINING_CALLS or name in _WEIGHTED_CALLS:
             self._mark_combined(inputs)
         data = next((t for t in inputs if not isinstance(t, nn.Parameter)), None)
-        if data is None:
-            return None
+        if data is None or functorch.is_batchedtensor(data):
+            return None  # within torch.vmap, no value can be read, now or later
         number = self._derived.get(data)
         if name in _NORMALIZATION_CALLS and number is not None and number not in self._combined:
             self.calls[number] = replace(self.calls[number], normalized=True)
@@ -165,8 +166,8 @@ class FirstLayerRecorder(TorchFunctionMode):
 
 
 def _variable_share(values: Tensor) -> float:
-    """Return the root mean square of values without the mean over samples, relative to that of the values."""
-    if not values.is_floating_point() or values.dim() < 2 or values.numel() == 0:
+    """Return the root mean square of values without the mean over samples, relative to that of all."""
+    if functorch.is_batchedtensor(values) or not values.is_floating_point() or values.dim() < 2 or values.numel() == 0:
         return 1.0
     variance, mean = torch.var_mean(values, 0, correction=0)
     total = float((variance + mean.square()).mean())

@@ -85,10 +85,11 @@ def disproved_assumptions(summary: LoopSummary, record: Record) -> frozenset[str
 
 
 def _has_fallen(record: Record) -> bool:
-    """Check whether the losses of the last quarter of a run are below those of the first one."""
+    """Check whether the finite losses of the last quarter of a run are below those of the first one."""
     losses = record.series("loss")[1]
+    losses = losses[np.isfinite(losses)]
     quarter = len(losses) // 4
-    return quarter > 0 and bool(np.nanmedian(losses[-quarter:]) < np.nanmedian(losses[:quarter]))
+    return quarter > 0 and bool(np.median(losses[-quarter:]) < np.median(losses[:quarter]))
 
 
 def _disproved_by_learning(record: Record) -> set[str]:

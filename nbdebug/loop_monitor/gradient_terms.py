@@ -21,7 +21,6 @@ _LINEAR_NODES = frozenset(
         *("Permute", "AsStrided", "AccumulateGrad"),
     }
 )
-_PRODUCTS = frozenset({"Mul", "Div"})
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,11 @@ def find_constant_gradient_term(graph: Graph, calls: Sequence[TorchCall], loss: 
         if not terms or call.name == "detach":
             continue
         origin = origins[id(terms[0])]
-        results = [tensor for tensor in call.outputs if tensor.is_floating_point()]
-        origins.update((id(tensor), origin) for tensor in results if not tensor.requires_grad)
-        if call.name not in _SUMS or not any(tensor.requires_grad for tensor in results):
+        origins.update((id(tensor), origin) for tensor in call.real_outputs if not tensor.requires_grad)
+        if call.name not in _SUMS or not any(tensor.requires_grad for tensor in call.real_outputs):
             continue
         functions = functions or {node.function for node in _linear_nodes(graph.root)}
-        if all(tensor.grad_fn in functions for tensor in results):
+        if all(tensor.grad_fn in functions for tensor in call.real_outputs):
             return ConstantGradientTerm(float(terms[0].mean()), float(loss.detach()), origin.line)
     return None
 
@@ -73,7 +71,8 @@ def _linear_nodes(root: Node | None) -> Iterator[Node]:
 
 def _is_linear(node: Node) -> bool:
     """Return whether an operation is a sum, a view, or a product with a constant."""
-    is_scaled = node.name in _PRODUCTS and len(node.inputs) == 1 and node.function.next_functions[0][0] is not None
+    has_one_operand = node.name in ("Mul", "Div") and len(node.inputs) == 1
+    is_scaled = has_one_operand and (node.name == "Mul" or node.function.next_functions[0][0] is not None)
     return node.name in _LINEAR_NODES or is_scaled
 
 

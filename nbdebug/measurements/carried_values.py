@@ -43,6 +43,8 @@ def carried_value(setup: Setup, first_pass: ForwardPass) -> CarriedValue | None:
     try:
         other.predict(other.batch)
         after_other, after_itself = (score.float() for score in (answers.predict(answers.batch)[0] for _ in range(2)))
+    except NotChecked:
+        raise
     except Exception as error:
         raise NotChecked(f"in eval mode the model raised {type(error).__name__}: {error}") from error
     if after_other.shape != after_itself.shape:

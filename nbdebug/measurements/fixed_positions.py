@@ -111,7 +111,7 @@ def _index_of_rows(call: TorchCall) -> Tensor | list[int] | None:
 
 
 def _is_whole(tensor: Tensor) -> bool:
-    """Return whether a tensor has numbers that select rows; numbers of one byte are a mask, as booleans are."""
+    """Return whether a tensor has numbers that select rows; unsigned bytes are a mask, as booleans are."""
     return tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.int8)
 
 

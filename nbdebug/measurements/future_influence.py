@@ -46,7 +46,7 @@ def future_influence(eval_outputs: EvalOutputs, next_token_offset: NextTokenOffs
     if influence.affected_positions:
         return influence
     with zeros_filled(eval_outputs) as filled:
-        return _measure_influence(filled, next_token_offset)
+        return influence if filled is eval_outputs else _measure_influence(filled, next_token_offset)
 
 
 def _measure_influence(eval_outputs: EvalOutputs, next_token_offset: NextTokenOffset) -> FutureInfluence:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from nbdebug.exceptions import NotChecked
+from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.measurements.perturbation import compute_loss_value
 from nbdebug.measurements.random_batches import read_random_batches
 from nbdebug.measurements.reading_limit import ReadingLimit
@@ -37,13 +37,13 @@ class LabelChoices:
         """
         try:
             batches = [*self._read()]
-            labels = torch.cat([_get_labels(batch) for batch in batches])
+            labels = torch.cat([torch.empty(0), *(_get_labels(batch) for batch in batches)])
             values = sorted(set(labels.tolist()))
             if len(labels) < _MIN_ROWS or not 2 <= len(values) <= _MAX_LABELS:
                 return None
             with in_mode(self.setup.eager_model, False), torch.no_grad():
                 choices = [*self._iterate_choices(batches, values)]
-        except NotChecked:
+        except (NotChecked, SetupError):
             return None
         return sum(choices) / len(choices)
 
@@ -72,7 +72,7 @@ class LabelChoices:
             yield from self._choices(batch, values)
 
     def _choices(self, batch: Batch, values: list[float]) -> list[bool]:
-        """Return whether the label of each sample has the lowest loss."""
+        """Return whether the label of each sample has the lowest loss; a loss that ignores the labels has none."""
         output = _predict(self.setup, batch)
         samples = [self._losses(output, batch, row, values) for row in range(batch.size)]
         labels = _get_labels(batch).tolist()
@@ -80,7 +80,7 @@ class LabelChoices:
         loss = compute_loss_value(self.setup, output, batch)
         if all(abs(total - loss) > _EQUAL_LOSSES * abs(loss) for total in (sum(own), sum(own) / len(own))):
             raise NotChecked("the loss of a batch is neither the mean nor the sum over its samples")
-        return [value <= min(losses) for value, losses in zip(own, samples, strict=True)]
+        return [sum(loss <= value for loss in losses) == 1 for value, losses in zip(own, samples, strict=True)]
 
     def _losses(self, output: object, batch: Batch, row: int, values: list[float]) -> list[float]:
         """Return the loss of one sample with each label."""

@@ -48,6 +48,7 @@ def large_layer_weights(setup: Setup, min_scale: float) -> dict[str, float]:
         if (
             not isinstance(weight, nn.Parameter)
             or weight.dim() < 2
+            or weight.numel() < 2
             or isinstance(module, (nn.Embedding, nn.EmbeddingBag))
         ):
             continue

@@ -90,7 +90,7 @@ def padding(eval_outputs: EvalOutputs) -> Padding:
     if result.affected:
         return result
     with zeros_filled(eval_outputs) as filled:
-        return _measure_padding(filled)
+        return result if filled is eval_outputs else _measure_padding(filled)
 
 
 def _measure_padding(eval_outputs: EvalOutputs) -> Padding:

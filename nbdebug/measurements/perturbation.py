@@ -277,17 +277,24 @@ def fill_zero_parameters(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def zeros_filled(answers: EvalOutputs) -> Iterator[EvalOutputs]:
-    """Yield the outputs with small random numbers in all-zero parameters that are trained.
+    """Yield the outputs with small random numbers in all-zero parameters that are trained, biases excepted.
 
-    A layer that starts at zero hides what the layers before it do until it has been trained. A frozen one hides it
-    forever, and stays as it is.
+    A layer or gate that starts at zero hides what the layers before it do until it has been trained. A bias hides
+    nothing. A frozen parameter hides it forever, and stays as it is.
     """
-    parameters = [p for p in answers.setup.eager_model.parameters() if p.requires_grad and not bool(p.any())]
+    parameters = [
+        parameter
+        for name, parameter in answers.setup.eager_model.named_parameters()
+        if parameter.requires_grad and "bias" not in name.rpartition(".")[2] and not bool(parameter.any())
+    ]
+    if not parameters:
+        yield answers
+        return
     generator = torch.Generator().manual_seed(0)
     with Preserve(answers.setup.eager_model), torch.no_grad():
         for parameter in parameters:
             parameter.copy_(_INIT_STD * torch.randn(parameter.shape, generator=generator))
-        yield replace(answers, outputs=answers.predict(answers.batch)) if parameters else answers
+        yield replace(answers, outputs=answers.predict(answers.batch))
 
 
 @contextmanager

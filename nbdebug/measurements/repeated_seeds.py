@@ -28,6 +28,7 @@ from nbdebug.preserve import Preserve
 from nbdebug.preserve.process_snapshots import GENERATOR_TYPES, GeneratorSnapshot
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
+from nbdebug.setup.time_limit import UserCodeTimeout
 from nbdebug.setup.user_code import MAX_DATASET_DEPTH, dataset_components
 from nbdebug.tensors.pytree import tree_tensors
 
@@ -84,7 +85,7 @@ def _find_seeded_per_epoch(loader: Any) -> tuple[FreshGenerator, ...]:
     try:
         with Preserve(loader.dataset):
             return find_repeated_stream(loader)
-    except Exception:
+    except (Exception, UserCodeTimeout):
         return ()
 
 

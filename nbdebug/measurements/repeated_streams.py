@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from inspect import isgeneratorfunction
-from time import thread_time
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from nbdebug.measurements.fresh_generators import (
     fingerprint,
 )
 from nbdebug.measurements.indexed_augmentation import may_depend_on_epoch, other_seeds
+from nbdebug.measurements.reading_limit import PATIENCE
 from nbdebug.measurements.sample_variants import MIN_RELATED_SAMPLES, ReadSample, are_related, sample_arrays
 from nbdebug.preserve import seed_all
 from nbdebug.setup.time_limit import sample_time_limit
@@ -31,6 +32,7 @@ GENERATOR_FUNCTIONS: dict[str, tuple[Callable[[int], Any], Callable[[], Any]]] =
 }
 _MAX_SAMPLES, _MAX_SAMPLE_VALUES, _SECONDS = 2000, 10_000, 0.3  # of an epoch
 _READINGS = 8
+_READERS = ("__next__", "read", "get_nowait", "recv")  # methods that take something away from what they read
 _MAX_EQUAL, _MAX_COMPARED = 0.5, 200
 _Epoch = list[list[np.ndarray[Any, Any]]]
 
@@ -42,8 +44,8 @@ def find_repeated_stream(loader: Any) -> tuple[FreshGenerator, ...]:
     seeds of the generators that are created or seeded in the epoch, the inputs must change and the targets stay the
     same; permutations of NumPy's generators stay. The samples at a position must be closer to each other than to those
     at other positions, by four standard errors: they are variants of a stored sample. Streams that generate their
-    samples have none. Epochs of more than 2,000 samples or 0.3 s of processor time are not iterated, nor those in
-    workers, nor streams that hold an iterator. Each sample must have a target of one number.
+    samples have none. Epochs of more than 2,000 samples, 0.3 s of processor time, or 2.4 s in all are not
+    iterated, nor those in workers, nor streams that hold an iterator. Each sample must have a target of one number.
     """
     dataset = getattr(loader, "dataset", None)
     if not isinstance(loader, DataLoader) or not isinstance(dataset, IterableDataset) or loader.num_workers:
@@ -68,22 +70,27 @@ def find_repeated_stream(loader: Any) -> tuple[FreshGenerator, ...]:
     return (*_find_seeded(dataset), *find_fresh_generators(lambda _: _read_epoch(dataset, 1), [0, 0]))
 
 
-def _holds_iterator(component: Any) -> bool:
-    """Return whether an object holds an iterator, such as an open file, which reading would use up."""
-    return any(hasattr(type(value), "__next__") for value in getattr(component, "__dict__", {}).values())
+def _holds_iterator(component: Any, depth: int = 3) -> bool:
+    """Return whether an object holds an iterator, a file, a queue or a connection, which reading would use up."""
+    values = component if isinstance(component, (list, tuple)) else getattr(component, "__dict__", component)
+    parts = [*values.values()] if isinstance(values, dict) else [*values] if isinstance(values, (list, tuple)) else []
+    return any(
+        any(hasattr(type(part), name) for name in _READERS) or (depth > 0 and _holds_iterator(part, depth - 1))
+        for part in parts[:_MAX_SAMPLES]
+    )
 
 
 def _read_epoch(dataset: Any, number: int) -> _Epoch | None:
     """Return the numbers of all samples of an epoch; None if there are too few or too many."""
     seed_all(number)
     epoch: _Epoch = []
-    started = thread_time()
+    started, begun = thread_time(), perf_counter()
     with sample_time_limit():
         for sample in dataset:
             epoch.append(sample_arrays(sample))
             size = sum(array.size for array in epoch[-1])
-            is_long = len(epoch) > _MAX_SAMPLES or thread_time() - started > _SECONDS
-            if is_long or size > _MAX_SAMPLE_VALUES:
+            is_slow = thread_time() - started > _SECONDS or perf_counter() - begun > PATIENCE * _SECONDS
+            if is_slow or len(epoch) > _MAX_SAMPLES or size > _MAX_SAMPLE_VALUES:
                 return None
     return epoch if len(epoch) >= MIN_RELATED_SAMPLES else None
 

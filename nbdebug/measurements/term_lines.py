@@ -77,8 +77,8 @@ def _follow(
     while following is not None and following not in visited:
         visited.add(following)
         call, change = makers[following], means[following][-1] - means[following][0]
-        operands = {id(tensor) for tensor in call.inputs if id(tensor) in makers} - visited
-        moving = {operand for operand in operands if len(set(means[operand])) > 1}
+        operands = dict.fromkeys(id(tensor) for tensor in call.inputs if id(tensor) in makers)
+        moving = [operand for operand in operands if operand not in visited and len(set(means[operand])) > 1]
         endless = [operand for operand in moving if _moves_without_end(means[operand], sizes)]
         steps.append(_TermCall(call, change, len(moving) > 1))
         following = max(endless, key=lambda operand: abs(means[operand][-1] - means[operand][0]), default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from nbdebug.finding import Edit
-from nbdebug.rule_engine.expression_edits import is_namespace, only_call
+from nbdebug.rule_engine.expression_edits import only_call
 from nbdebug.rule_engine.statement_edits import remove_statement
 from nbdebug.setup import Setup
 from nbdebug.setup.initialization import initialization_line
@@ -66,10 +66,10 @@ def _draw_values(line: SourceLine | None, deviation: float) -> tuple[Edit, ...]:
     call = only_call(line, (*_CONSTANTS, *_RANDOM_CALLS))
     if line is None or call is None or not isinstance(call.func, ast.Attribute):
         return ()
+    owner = node_text(line.file, call.func.value)
     if call_name(call) in _RANDOM_CALLS:
         created = node_text(line.file, call).replace(call.func.attr, _RANDOM_CALLS[call.func.attr], 1)
-        return (replace_node(line.file, call, f"{deviation:g} * {created}"),) if is_namespace(call.func.value) else ()
-    owner = node_text(line.file, call.func.value)
+        return (replace_node(line.file, call, f"{deviation:g} * {created}"),) if owner == "torch" else ()
     has_tensor = owner.rpartition(".")[2] == "init"  # a function of torch.nn.init; else a method of the tensor
     if has_tensor and not call.args:
         return ()

@@ -15,7 +15,8 @@ from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.source.edits import apply_edits
 from nbdebug.source.location import SourceLine
 
-PROGRAM = """import torch
+PROGRAM = """import numpy as np
+import torch
 from torch import nn
 
 class Model(nn.Module):
@@ -43,7 +44,7 @@ CASES = {
     ),
     "creation by an array library": (
         OWN,
-        "import numpy as np; model.weight.data = torch.tensor(np.zeros((3, 4)).astype('float32'))",
+        "model.weight.data = torch.tensor(np.zeros((3, 4)).astype('float32'))",
         "",
         "",
     ),

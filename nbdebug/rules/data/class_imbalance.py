@@ -79,8 +79,10 @@ def class_imbalance(
         inverted = find_inverted_label_weights(label_weights.positives, label_weights.negatives, label_weights.weights)
         if inverted is not None:
             yield _inverted_label_weights_finding(setup, label_weights, inverted)
-        return
+            return
     if isinstance(class_counts, NotChecked):
+        if isinstance(label_weights, LabelWeights):
+            return
         raise class_counts
     if isinstance(class_weights, NotChecked):
         raise class_weights

@@ -168,14 +168,20 @@ def _node_findings(
 
 
 def _flat_target(
-    setup: Setup, first_pass: ForwardPass, node: Node, loss_calls: list[TorchCall] | NotChecked, kind: Any
+    setup: Setup,
+    first_pass: ForwardPass,
+    node: Node,
+    loss_calls: list[TorchCall] | NotChecked,
+    loss_kind: LossKind | NotChecked,
 ) -> Tensor | None:
     """Return the target of a loss that takes one number for each random sample for the classes of one sample.
 
     The items of a list that is ranked stay together, and a distribution over samples sums to 1.
     """
     shape, _ = _shape_and_axis(node)
-    pairs: list[tuple[Any, Any]] = [(score_tensor(first_pass.output), first_pass.batch.target)] if kind == "bce" else []
+    pairs: list[tuple[Any, Any]] = []
+    if loss_kind == "bce":
+        pairs = [(score_tensor(first_pass.output), first_pass.batch.target)]
     if node.name == "LogSoftmax" and isinstance(loss_calls, list):
         calls = [call for call in loss_calls if call.name == "cross_entropy" and len(call.inputs) > 1]
         pairs = [(call.inputs[0], call.inputs[1]) for call in calls]

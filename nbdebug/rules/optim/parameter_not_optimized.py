@@ -351,7 +351,8 @@ def _creation_with_one_group(setup: Setup) -> Creation | None:
     if optimizer is None or creation is None or len(optimizer.param_groups) > 1 or not creation.call.args:
         return None
     has_groups = any(isinstance(node, ast.Dict) for node in ast.walk(creation.call.args[0]))
-    return None if has_groups else creation
+    has_names = "param_names" in optimizer.param_groups[0]
+    return None if has_groups or has_names else creation
 
 
 def _further_optimizer(optimizer: torch.optim.Optimizer, module: str) -> str:

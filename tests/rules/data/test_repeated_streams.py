@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import queue
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,8 +13,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
+from nbdebug.measurements.repeated_streams import find_repeated_stream
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
+from nbdebug.setup.time_limit import UserCodeTimeout
 from tests.rules.rule_findings import rule_findings
 
 Draw = Callable[["Stream", Any], Iterator[Any]]
@@ -141,6 +145,35 @@ def test_stream_without_repeated_augmentation_is_quiet(draw: Draw) -> None:
 
 def test_validation_stream_that_repeats_its_noise_is_quiet() -> None:
     assert findings(seeded_noise, is_validation=True) == []
+
+
+def test_stream_that_waits_long_for_its_samples_is_not_iterated_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def waiting(stream: Stream, _: Any) -> Iterator[Any]:
+        for number, sample in enumerate(seeded_noise(stream, _)):
+            read.append(number)
+            yield sample
+
+    monkeypatch.setattr("nbdebug.measurements.repeated_streams.perf_counter", iter(range(10**6)).__next__)
+    assert findings(waiting) == []
+    assert max(read) < ROWS / 2
+
+
+def test_stream_that_never_returns_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: Any) -> None:
+        raise UserCodeTimeout(1.0, None)
+
+    monkeypatch.setattr("nbdebug.measurements.repeated_seeds.find_repeated_stream", interrupt)
+    assert findings(seeded_noise) == []
+
+
+@pytest.mark.parametrize("source", [queue.Queue(), [iter(())], {"file": io.StringIO()}])
+def test_stream_that_holds_what_reading_uses_up_is_not_iterated(source: Any) -> None:
+    stream = Stream(seeded_noise)
+    stream.source = source  # type: ignore[attr-defined]
+    assert find_repeated_stream(DataLoader(stream, 16)) == ()
+    assert stream.epoch == 0
 
 
 def test_reading_a_stream_restores_it_and_the_generators() -> None:

@@ -308,3 +308,25 @@ def test_d104_small_inputs_that_the_first_weights_expect_are_a_note(name: str) -
 def test_d104_small_inputs_that_are_scaled_before_the_first_weights_are_quiet(model: nn.Module) -> None:
     scaling = Scaled(250.0) if isinstance(model, nn.Identity) else model
     assert rule_findings(setup_builder(nn.Sequential(scaling, network(3)), SMALL)(), "D104") == []
+
+
+class Mapped(nn.Module):
+    """A layer that torch.vmap applies to each sample, or several layers that it applies to all, before another one."""
+
+    def __init__(self, *, maps_samples: bool) -> None:
+        super().__init__()
+        self.first, self.second, self.maps_samples = nn.Linear(4, 3), nn.Linear(4, 3), maps_samples
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.maps_samples:
+            first = torch.vmap(lambda row: self.first(row[None])[0])(x)
+        else:
+            first = torch.vmap(F.linear, (None, 0))(x, self.first.weight[None])[0]
+        return first + self.second(x)
+
+
+@pytest.mark.parametrize("maps_samples", [False, True])
+def test_d104_reads_layers_beside_those_of_vmap(*, maps_samples: bool) -> None:
+    assert rule_findings(minimal_setup(Mapped(maps_samples=maps_samples), X, Y, CE), "D104") == []
+    (finding,) = rule_findings(minimal_setup(Mapped(maps_samples=maps_samples), TABLE, Y, CE), "D104")
+    assert finding.severity == "warning"

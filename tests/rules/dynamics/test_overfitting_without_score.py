@@ -120,12 +120,18 @@ def test_rise_of_a_loss_that_prefers_other_labels_is_overfitting(name: str, wron
     assert [finding.severity for finding in findings(name, wrong, val)] == ["warning"]
 
 
-@pytest.mark.parametrize("name", ["loss of the whole batch", "numbers", "few rows"])
+@pytest.mark.parametrize("name", ["loss of the whole batch", "numbers", "loss without labels", "few rows"])
 def test_rise_of_a_loss_without_a_choice_of_labels_is_overfitting(name: str) -> None:
     x = torch.randn(ROWS, 1, generator=torch.Generator().manual_seed(0))
     programs: dict[str, tuple[nn.Module, Any, Tensor, Tensor]] = {
         "loss of the whole batch": (Scores(pairs), in_batch, x, (x[:, 0] < 0).float()),
         "numbers": (Scores(lambda values: (values, values)), lambda output, y: (output[0] - y).abs().mean(), x, x),
+        "loss without labels": (
+            Scores(lambda values: values),
+            lambda output, _: output.square().mean(),
+            x,
+            (x < 0).long(),
+        ),
         "few rows": (Scores(pairs), contrastive, x[:40], (x[:40, 0] < 0).float()),
     }
     assert [finding.severity for finding in report(*programs[name], SMALL)] == ["warning"]
