@@ -154,7 +154,7 @@ def _node_findings(
         elif axis == 0 and shape[0] == batch_size > 1 and len(shape) > 1 and batch_size not in shape[1:]:
             values = "classes" if node in final_nodes and _has_class_indices(first_pass) else "values"
             description = f"the {batch_size} samples of the batch instead of the {values} of each sample"
-            yield _finding(node, shape, axis, description, _batch_axis(_call_name(node), values, shape))
+            yield _batch_finding(node, shape, description, values, is_final=node in final_nodes)
         elif (
             len(shape) == 1
             and node in final_nodes
@@ -283,6 +283,16 @@ def _sum_finding(weighted: UnnormalizedSum) -> Finding:
         explains=_ATTENTION_CONSEQUENCES,
         severity="warning",
     )
+
+
+def _batch_finding(node: Node, shape: tuple[int, ...], description: str, values: str, *, is_final: bool) -> Finding:
+    """Report a softmax over the samples of a batch; between layers, its axis may be any other one."""
+    axes = [str(number) for number, length in enumerate(shape) if number and length > 1]
+    cause, fix = _batch_axis(_call_name(node), values, shape)
+    if is_final or len(axes) < 2:
+        return _finding(node, shape, 0, description, (cause, fix))
+    fix = f"Take the axis that is summed after the softmax: {', '.join(axes[:-1])} or {axes[-1]}."
+    return replace(_finding(node, shape, 0, description, (cause, fix)), edits=())
 
 
 def _batch_axis(name: str, values: str, shape: tuple[int, ...]) -> tuple[str, str]:

@@ -174,6 +174,28 @@ def test_softmax_wrong_axis_over_samples_speaks_of_classes_only_for_the_head() -
     assert "log_softmax(x, dim=-1)" in finding.fix
 
 
+class VotePooling(AttentionPooling):
+    """Pools over time with four sets of weights."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__(axis)
+        self.score, self.head = nn.Linear(8, 4), nn.Linear(32, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        states = self.body(tokens)
+        votes = torch.softmax(self.score(states), dim=self.axis)
+        return self.head(torch.einsum("ntk,ntw->nkw", votes, states).flatten(1))
+
+
+def test_softmax_wrong_axis_over_samples_changes_no_axis_if_several_are_possible() -> None:
+    setup = minimal_setup(VotePooling(0), TOKENS, TOKENS[:, 0] % 3, nn.CrossEntropyLoss())
+    (finding,) = rule_findings(setup, "L206")
+    assert finding.fix == "Take the axis that is summed after the softmax: 1 or 2."
+    assert not finding.edits
+    (finding,) = rule_findings(pooling_classifier(0), "L206")
+    assert "softmax(x, dim=1)" in finding.fix
+
+
 QUERIES = torch.randn(60, 5, generator=torch.Generator().manual_seed(5))
 GRADES = torch.randn(60, 7, generator=torch.Generator().manual_seed(6))
 
