@@ -47,7 +47,7 @@ def explain_lost_values(call: TorchCall) -> tuple[str, str]:
             f"Remove {name}; use a sigmoid in its place if the loss expects a probability.",
         )
     if name in _WHOLE or _is_narrowed(source, result):
-        return _explain_rounding(name, result)
+        return _explain_rounding(name, source, result)
     if name in _SUMS:
         return (
             f"The operands of {term} differ so much in size that rounding removes the differences.",
@@ -69,12 +69,15 @@ def edit_lost_values(call: TorchCall) -> tuple[Edit, ...]:
     return leave_out_call(call.line, name) if name in ("round", "floor", "ceil", "trunc") else ()
 
 
-def _explain_rounding(name: str, result: Tensor) -> tuple[str, str]:
-    """Return cause and fix of a call whose result cannot represent the differences."""
+def _explain_rounding(name: str, source: Tensor, result: Tensor) -> tuple[str, str]:
+    """Return cause and fix of a call whose result cannot represent the differences; whole numbers may be an index."""
     if name in ("argmax", "argmin"):
         return f"{name} finds the same position in all samples.", f"Use the values that {name} receives."
     kind = "whole numbers" if name in _WHOLE else f"{str(result.dtype).removeprefix('torch.')} values"
     fix = "Divide by / in place of //." if name.startswith("floor") and "div" in name else f"Leave out {name}."
+    if name not in _WHOLE and not result.is_floating_point() and source.numel():
+        low, high = float(source.min()), float(source.max())
+        fix += f" If its result selects rows, give it row numbers: its inputs lie between {low:.3g} and {high:.3g}."
     return f"{name} returns {kind}, and different inputs round to the same one.", fix
 
 

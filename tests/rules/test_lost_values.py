@@ -41,7 +41,11 @@ class Function(nn.Module):
         (lambda x: x[:, :1].softmax(1), "softmax runs over an axis of length 1, where it returns 1", "Remove softmax"),
         (lambda x: x.softmax(1), "softmax returns the same values for all samples", "leave it out"),
         (torch.round, "round returns whole numbers, and different inputs round to the same one.", "Leave out round."),
-        (lambda x: x.long(), "long returns int64 values, and different inputs round", "Leave out long."),
+        (
+            lambda x: x.long(),
+            "long returns int64 values, and different inputs round",
+            "selects rows, give it row numbers",
+        ),
         (lambda x: (x + 300).half(), "half returns float16 values, and different inputs round", "Leave out half."),
         (lambda x: F.embedding(x.long(), torch.ones(9, 2)), "embedding returns the same values for all", "embedding"),
         (lambda x: x // 1, "floordiv returns whole numbers", "Divide by / in place of //."),
