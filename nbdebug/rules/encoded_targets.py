@@ -31,11 +31,12 @@ def encoding_finding(
 ) -> Finding:
     """Report a column that encodes a category by the targets of its rows; ``is_noise`` if chance varies its means."""
     rows = "training and validation rows" if encoding.has_validation else "training rows"
-    groups = f"{encoding.values} groups of {encoding.rows:,} {rows} ({encoding.rows / encoding.values:.1f} rows each)"
+    size = f"{encoding.rows / encoding.values:.1f} per group on average"
+    groups = f"{encoding.values} groups ({encoding.rows:,} {rows}, {size})"
     own = (
         f"The variance within the groups explains {encoding.noise_share:.0%} of the variance between their means."
         if is_noise
-        else f"{encoding.pure_share:.0%} of the rows have a value that occurs with a single target: their own."
+        else f"In {encoding.pure_share:.0%} of the rows, the value occurs with one target only: that of the row."
     )
     return Finding(
         message=f"{name[:1].upper()}{name[1:]} of input {encoding.input_index} {_RELATIONS[encoding.kind]}, in each of "

@@ -61,8 +61,7 @@ def unlearned_class_finding(setup: Setup, unlearned: UnlearnedClass) -> Finding:
         "model never learns this class.",
         where=get_location(line),
         cause="The labels of padding have the number of a class, and the loss ignores that number.",
-        fix="labels = labels.masked_fill(padding, -100)   # a number that is no class, which the loss ignores in place "
-        "of this one",
+        fix="labels = labels.masked_fill(padding, -100)   # and ignore_index=-100 in the loss",
         evidence={"class": unlearned.label, "positions": unlearned.positions, "real": unlearned.real},
         explains=(*CONSEQUENCES, "D101", "L215", "E702", "E703", "E706"),
         severity="warning",

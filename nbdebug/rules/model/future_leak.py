@@ -154,7 +154,7 @@ def _location(setup: Setup, answers: EvalOutputs, cause: TorchCall) -> Location:
 
 def _causal_fix(name: str, *, has_softmax: bool) -> str:
     if name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
-        return "bidirectional=False"
+        return "bidirectional=False   # the next layer then receives half as many features"
     if name.startswith("conv"):
         return "x = F.pad(x, (dilation * (kernel_size - 1), 0))  # only on the left, with padding=0 in the layer"
     if name == "scaled_dot_product_attention":

@@ -311,7 +311,7 @@ def test_target_leak_warns_of_mean_by_categories_of_ten_rows(column: Tensor, tar
     (finding,) = rule_faults(encoded_setup(column, target=target), "D115")
     assert finding.severity == "warning"
     assert finding.evidence["column"] == 3
-    assert f"{rows} ({finding.evidence['rows per group']:.1f} rows each)" in finding.message
+    assert f"{rows}, {finding.evidence['rows per group']:.1f} per group on average)" in finding.message
 
 
 def test_target_leak_of_mean_by_categories_states_how_much_less_it_predicts_in_validation() -> None:
