@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.label_weights import LabelWeights
 from nbdebug.measurements.labels import ClassCounts
 from nbdebug.measurements.loss_sensitivity import ClassWeights
@@ -31,6 +32,7 @@ _WEIGHTED_LOSSES = ("cross-entropy", "nll", "bce-with-logits")
 @rule("D106", "warning", origin="targets", prediction=MISSED_CLASS)
 def class_imbalance(
     setup: Setup,
+    tables: dict[str, SplitTable],
     class_counts: ClassCounts | NotChecked,
     class_weights: ClassWeights | NotChecked,
     label_weights: LabelWeights | NotChecked,
@@ -75,6 +77,8 @@ def class_imbalance(
     ## References
     M. Buda, A. Maki, M. Mazurowski, A systematic study of the class imbalance problem (2018), arXiv:1710.05381.
     """
+    if "train" not in tables:
+        raise NotChecked("the training samples cannot be read by index")
     if isinstance(label_weights, LabelWeights):
         inverted = find_inverted_label_weights(label_weights.positives, label_weights.negatives, label_weights.weights)
         if inverted is not None:

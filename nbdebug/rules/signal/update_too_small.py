@@ -28,6 +28,7 @@ from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import rate_factor_fix
 
 _LAG_FACTOR = 1000.0
+_QUANTILE = 0.9  # of the steps of a tensor: a single large step does not hide that the others are small
 
 
 @rule("G409", "warning")
@@ -67,7 +68,7 @@ def update_too_small(
     if not is_settled(record):
         raise NotChecked("the run is too short, or its learning rate still rises")
     relative_steps = _changing_weights(record)
-    largest = relative_steps.quantile(0.9)
+    largest = relative_steps.quantile(_QUANTILE)
     others = np.array(
         [np.median(np.delete(largest, index)) if len(largest) > 1 else 0.0 for index in range(len(largest))]
     )
@@ -88,7 +89,9 @@ def _changing_weights(record: Record) -> LayerSignal:
     names = [name for name in layer_weights(record) if name in measured]
     selected = ratios.select(names)
     changing = [
-        name for name, ratio in zip(names, selected.quantile(0.9), strict=True) if np.isfinite(ratio) and ratio > 0
+        name
+        for name, ratio in zip(names, selected.quantile(_QUANTILE), strict=True)
+        if np.isfinite(ratio) and ratio > 0
     ]
     if not changing:
         raise NotChecked("no weight has finite updates (weights that start at zero do not count)")
@@ -102,8 +105,8 @@ def _finding(setup: Setup | NotChecked, parameters: tuple[str, ...], largest: Va
     factor = 10 ** round(-3 - np.log10(largest[too_small].max()))
     return Finding(
         message=f"The ratio of update norm to weight norm is too small in {len(too_small)} of {len(parameters)} weight "
-        f"tensors (0.9-quantile of the run): {describe_values(names, largest[too_small])}. {comparison}; about 0.001 "
-        "is usual.",
+        f"tensors ({_QUANTILE:g}-quantile of the run): {describe_values(names, largest[too_small])}. {comparison}; "
+        "about 0.001 is usual.",
         where=Location(module_of_parameter(names[0]), names[0]),
         cause="The learning rate is orders of magnitude too low for these gradients."
         if is_all
@@ -112,6 +115,7 @@ def _finding(setup: Setup | NotChecked, parameters: tuple[str, ...], largest: Va
         evidence={
             "parameters": names,
             "ratio": largest[too_small].tolist(),
+            "quantile": _QUANTILE,
             "median of the others": others,
             "usual": 0.001,
         },

@@ -103,7 +103,10 @@ def test_layer_rules_name_layer_of_fault(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "cause"),
-    [("wide initialization of sigmoids", "have hardly grown"), ("saturated tanhs", "Training has increased ")],
+    [
+        ("wide initialization of sigmoids", "has not increased the norm much"),
+        ("saturated tanhs", "Training has increased "),
+    ],
 )
 def test_saturation_in_training_is_explained_by_the_growth_of_the_weights(name: str, cause: str) -> None:
     (finding,) = [finding for finding in layer_findings(record_faulty_run(name)) if finding.code == "G402"]
