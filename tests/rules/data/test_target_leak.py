@@ -201,7 +201,7 @@ def test_target_leak_of_honest_encodings_of_many_categories_is_quiet(column: Ten
 )
 def test_target_leak_of_mean_target_by_category_is_reported(column: Tensor, rows: str) -> None:
     (finding,) = rule_faults(encoded_setup(column), "D115")
-    assert f"{rows} (" in finding.message
+    assert f"{rows}, " in finding.message
     assert finding.evidence["column"] == 3
 
 
