@@ -23,6 +23,7 @@ from nbdebug.source.location import SourceLine, get_line_from_frame, get_locatio
 from nbdebug.tensors.pytree import tree_tensors
 
 CONVOLUTION_CALLS = {f"conv{transposed}{axes}d" for transposed in ("", "_transpose") for axes in (1, 2, 3)}
+SELECTION_CALLS = {"getitem", "index_select", "gather", "take_along_dim"}
 _PRODUCT_CALLS = {"linear", "bilinear", "matmul", "rmatmul", "mm", "bmm", "addmm", "einsum"}
 _RECURRENT_CALLS = {f"{kind}{cell}" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")}
 _WEIGHTED_CALLS = CONVOLUTION_CALLS | _PRODUCT_CALLS | _RECURRENT_CALLS | {"multi_head_attention_forward"}

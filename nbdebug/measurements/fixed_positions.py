@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.autograd.call_recorders import SELECTION_CALLS, TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.loss_gradient import LossCall, compute_output_gradients
@@ -20,7 +20,6 @@ from nbdebug.tensors.pytree import tree_map, tree_tensors
 
 _MIN_ROWS, _MAX_SHARE, _ORDERS = 8, 0.5, 3
 _MAX_VALUES = 2**22
-_SELECTIONS = frozenset({"getitem", "index_select", "gather", "take_along_dim"})
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def _row_indices(calls: list[TorchCall], rows: int) -> Iterator[_RepeatedRows]:
 
 def _index_of_rows(call: TorchCall) -> Tensor | list[int] | None:
     """Return the whole numbers that a call selects rows by; None without any."""
-    if call.name not in _SELECTIONS or len(call.args) + len(call.kwargs) < 2:
+    if call.name not in SELECTION_CALLS or len(call.args) + len(call.kwargs) < 2:
         return None
     if call.name == "getitem":
         index = call.args[1][0] if isinstance(call.args[1], tuple) and call.args[1] else call.args[1]

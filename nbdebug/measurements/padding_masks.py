@@ -7,10 +7,9 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor
 
-from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.autograd.call_recorders import SELECTION_CALLS, TorchCall
 
 _TOLERANCE = 1e-3
-_SELECTIONS = frozenset({"getitem", "index_select", "gather", "take_along_dim"})
 
 
 def masks_padding(calls: list[TorchCall], padded: Tensor) -> bool:
@@ -92,7 +91,7 @@ def _find_combining_call(calls: list[TorchCall], masks: set[int]) -> TorchCall |
 def _combines(call: TorchCall, masks: set[int]) -> bool:
     """Return whether a call combines a mask with values; row numbers that are made of one, as lengths are, select."""
     is_mask = [id(tensor) in masks for tensor in call.inputs]
-    if call.name in _SELECTIONS and not any(t.dtype == torch.bool for t in call.inputs):
+    if call.name in SELECTION_CALLS and not any(t.dtype == torch.bool for t in call.inputs):
         return False
     return any(is_mask) and any(x.is_floating_point() for x in call.inputs if id(x) not in masks)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from torch.utils.data import RandomSampler
-
 from nbdebug.finding import Finding
 from nbdebug.measurements.unbatched_sequences import UnbatchedSequence
 from nbdebug.setup import Setup
 from nbdebug.setup.attribute_paths import member_code
+from nbdebug.setup.loaders import is_shuffled
 
 _CONSEQUENCES = (
     *("L205", "L208", "L214", "M307", "M311", "G408", "G415", "E703"),
@@ -18,7 +17,6 @@ _CONSEQUENCES = (
 def unbatched_sequence_finding(setup: Setup, sequence: UnbatchedSequence) -> Finding:
     """Report a matrix that a recurrent layer takes for one sequence; a note if its rows may be the steps of one."""
     rows, width = sequence.shape
-    is_shuffled = isinstance(getattr(setup.train_loader, "sampler", None), RandomSampler)
     kind = f"output {sequence.output_shape}" if sequence.output_shape else "single number"
     effect = (
         f"changes the outputs of {sequence.affected} of the {rows - 1} other samples in its batch"
@@ -41,5 +39,5 @@ def unbatched_sequence_finding(setup: Setup, sequence: UnbatchedSequence) -> Fin
             "output shape": sequence.output_shape,
         },
         explains=_CONSEQUENCES,
-        severity="error" if is_shuffled or sequence.output_shape is not None else "note",
+        severity="error" if is_shuffled(setup.train_loader) or sequence.output_shape is not None else "note",
     )

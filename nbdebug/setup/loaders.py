@@ -113,6 +113,11 @@ def make_peekable(loader: Any, name: str) -> Any:
     return PeekableLoader(loader) if _is_one_shot(loader) else loader
 
 
+def is_shuffled(loader: Any) -> bool:
+    """Check whether a loader draws its samples in random order, by the sampler of torch."""
+    return isinstance(getattr(loader, "sampler", None), RandomSampler)
+
+
 def is_map_style(loader: Any) -> bool:
     """Check whether batches can be created from the dataset by index, without the loader's workers."""
     return (

@@ -54,8 +54,8 @@ def repeated_randomness(
     the loader has workers, and the dataset stores a generator or the loader has a ``worker_init_fn``, it starts two
     workers as the loader does, and compares the states of their generators after the same sample. A dataset that may
     keep its samples is read twice from its present state, with other random numbers; this is undone. A stream of up to
-    2,000 samples is iterated twice, and once more with other seeds; this is undone, too. In a loop that is
-    being watched, it compares the first two batches of each epoch with those of the previous epoch.
+    2,000 samples is iterated twice, and with eight other seeds if both epochs are equal; this is undone, too. In a loop
+    that is being watched, it compares the first two batches of each epoch with those of the previous epoch.
 
     ## Why it matters
     Every sample gets the same noise, the same crop and the same flip in every epoch: this is not augmentation but a

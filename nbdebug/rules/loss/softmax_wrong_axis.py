@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import RandomSampler
 
 from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
 from nbdebug.autograd.call_recorders import TorchCall
@@ -25,6 +24,7 @@ from nbdebug.rule_engine.fix_edits import change_head_and_loss
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup, losses
+from nbdebug.setup.loaders import is_shuffled
 from nbdebug.setup.losses import LossKind, score_tensor
 from nbdebug.setup.source_lines import find_setup_creation
 from nbdebug.source.attribute_makers import called_attribute_line
@@ -185,8 +185,8 @@ def _flat_target(
     if node.name == "LogSoftmax" and isinstance(loss_calls, list):
         calls = [call for call in loss_calls if call.name == "cross_entropy" and len(call.inputs) > 1]
         pairs = [(call.inputs[0], call.inputs[1]) for call in calls]
-    is_shuffled = isinstance(getattr(setup.train_loader, "sampler", None), RandomSampler)
-    for output, target in pairs if is_shuffled and shape == (first_pass.batch.size,) and shape[0] > 1 else ():
+    has_random_samples = is_shuffled(setup.train_loader) and shape == (first_pass.batch.size,) and shape[0] > 1
+    for output, target in pairs if has_random_samples else ():
         if not isinstance(output, Tensor) or not isinstance(target, Tensor) or not target.is_floating_point():
             continue
         if output.shape == target.shape == shape and abs(float(target.sum()) - 1) > _SUM_TOLERANCE:

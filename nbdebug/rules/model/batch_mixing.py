@@ -9,7 +9,6 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import RandomSampler
 
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.autograd.tracing import describe_call
@@ -29,6 +28,7 @@ from nbdebug.rules.carried_values import carried_value_finding
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.unbatched_sequences import unbatched_sequence_finding
 from nbdebug.setup import Setup
+from nbdebug.setup.loaders import is_shuffled
 from nbdebug.setup.module_lines import module_line
 from nbdebug.source.assignments import covering_statement, find_assignments
 from nbdebug.source.edits import describe_edits
@@ -186,7 +186,6 @@ def _without_running_statistics(setup: Setup, finding: Finding, path: str) -> Fi
 def _carried_state_finding(setup: Setup, state: CarriedState) -> Finding:
     name = f"{state.path}.{state.attribute}".strip(".")
     line = _storing_line(state)
-    is_shuffled = isinstance(getattr(setup.train_loader, "sampler", None), RandomSampler)
     return Finding(
         message="Two passes over one batch, in eval mode and with the same random numbers, give different "
         f"outputs: the difference is {state.relative_difference:.2g} of the largest output. {name} changes with each "
@@ -194,9 +193,9 @@ def _carried_state_finding(setup: Setup, state: CarriedState) -> Finding:
         where=get_location(line, state.path or None),
         cause=f"The attribute {name} keeps values from one batch for the next one, which contains other samples.",
         fix=f"# reset self.{state.attribute} at the start of forward, or keep it in a local variable",
-        evidence={"attribute": name, "spread": state.relative_difference, "shuffled": is_shuffled},
+        evidence={"attribute": name, "spread": state.relative_difference, "shuffled": is_shuffled(setup.train_loader)},
         explains=("R902", "T606", "T607", "T608", "E703", "E709"),
-        severity="error" if is_shuffled else "note",
+        severity="error" if is_shuffled(setup.train_loader) else "note",
     )
 
 

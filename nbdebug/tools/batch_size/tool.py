@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from torch.utils.data import RandomSampler
-
 from nbdebug.exceptions import SetupError
 from nbdebug.inference.chunking import is_out_of_memory
 from nbdebug.preserve import Preserve
 from nbdebug.setup import Setup
 from nbdebug.setup.device_assertions import without_value_checks
+from nbdebug.setup.loaders import is_shuffled
 from nbdebug.setup.user_code import UserCodeErrors
 from nbdebug.tools.batch_size import memory
 from nbdebug.tools.batch_size.noise_scale import noise_scale
@@ -231,7 +230,7 @@ class BatchSizeFinder:
             capacity=self.search.capacity,
             resident_bytes=memory.total_bytes(self.steps.resident_tensors),
             seconds_per_sample=self.builder.seconds_per_sample,
-            shuffled=isinstance(getattr(self.setup.train_loader, "sampler", None), RandomSampler),
+            shuffled=is_shuffled(self.setup.train_loader),
             seconds=time.perf_counter() - self.started,
         )
 
