@@ -29,7 +29,7 @@ from nbdebug.source.creation import (
 )
 from nbdebug.source.element_order import order_maker
 from nbdebug.source.location import SourceLine
-from nbdebug.source.producers import part_producer
+from nbdebug.source.producers import choice_line, part_producer
 from nbdebug.source.references import find_names
 from nbdebug.source.scopes import Expression
 from nbdebug.source.search import (
@@ -145,9 +145,9 @@ def only_optimizer_line(setup: Setup) -> SourceLine | None:
 
 
 def argument_line(setup: Setup, owner: object, option: str) -> SourceLine | None:
-    """Return the line of an argument in the call that creates an object, or that computes its variable."""
+    """Return the line of an argument in the call that creates an object, or that chooses or computes its variable."""
     argument = passed_argument(setup, owner, option)
-    return (_computing_line(argument) or argument.line) if argument else None
+    return (choice_line(argument) or _computing_line(argument) or argument.line) if argument else None
 
 
 def passed_argument(setup: Setup, owner: object, option: str) -> Expression | None:

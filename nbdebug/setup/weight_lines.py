@@ -22,7 +22,7 @@ from nbdebug.setup.source_lines import (
 from nbdebug.source.count_trends import count_trend, makes_counts, self_attribute
 from nbdebug.source.creation import Creation
 from nbdebug.source.location import SourceLine
-from nbdebug.source.producers import assigned_attribute, executed_return, part_producer
+from nbdebug.source.producers import assigned_attribute, choice_line, executed_return, part_producer
 from nbdebug.source.scopes import Expression, file_scope, user_function
 from nbdebug.source.search import assigned_names, call_name, call_subject, read_names
 
@@ -109,7 +109,7 @@ def sampler_weights_line(setup: Setup, *, rises: bool = False) -> SourceLine | N
 
 
 def few_weights_line(setup: Setup) -> SourceLine | None:
-    """Return the line that creates a sampler with too few weights, if they are one for each class.
+    """Return the line that creates a sampler with too few weights, or chooses them, if they are one for each class.
 
     No two of these are equal, while the samples of a class have equal weights.
     """
@@ -120,7 +120,9 @@ def few_weights_line(setup: Setup) -> SourceLine | None:
     if len(np.unique(weights)) < len(weights):
         return None
     creation = find_setup_creation(setup, sampler, is_excluded=partial(_has_weight_of_each_sample, sampler))
-    return creation.line if creation else None
+    argument = creation.argument(sampler, "weights") if creation else None
+    chosen = choice_line(call_argument(creation, sampler, argument)) if creation and argument is not None else None
+    return chosen or (creation.line if creation else None)
 
 
 def _has_weight_of_each_sample(sampler: object, creation: Creation) -> bool:

@@ -107,6 +107,21 @@ def chosen_branch(expression: Expression) -> Expression:
     return _part(expression, None, ())[0]
 
 
+def choice_line(variable: Expression) -> SourceLine | None:
+    """Return the line that chooses between values for a variable, as in ``index = -100 if padded else 0``.
+
+    None if no choice is made on the way to the expression that makes the value.
+    """
+    for _ in range(_MAX_STEPS):
+        if isinstance(variable.node, ast.IfExp):
+            return variable.line
+        source = _source(variable, None) if isinstance(variable.node, ast.Name) else None
+        if source is None:
+            return None
+        variable = source[0]
+    return None
+
+
 def _part(expression: Expression, position: int | None, keys: Container[str]) -> Part:
     """Return the part of a tuple or a dictionary, or the branch of a conditional expression that runs."""
     scope, value = expression.scope, expression.node

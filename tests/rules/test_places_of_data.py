@@ -56,6 +56,12 @@ PROGRAMS = {
         f"    def short(self):\n        return {SAMPLER}([*self.shares.values()], 96)  # here\n"
         "loader = DataLoader(TensorDataset(x, y), batch_size=16, sampler=Balance(y.numpy()).short())\n"
     ),
+    "D128 the choice of one weight for each class": (
+        f"{RARE}def balanced(labels, by_sample=False):\n    shares = 1 / torch.bincount(labels)\n"
+        "    weights = shares[labels] if by_sample else shares  # here\n    kept = weights\n"
+        f"    return {SAMPLER}(kept, 96)\n"
+        "loader = DataLoader(TensorDataset(x, y), batch_size=16, sampler=balanced(y))\n"
+    ),
     "D128 counts instead of inverse counts": (
         f"{RARE}def common(labels):\n    weights = torch.bincount(labels)[labels]  # here\n"
         f"    return {SAMPLER}(weights, 96)\ndef rare(labels):\n    weights = torch.bincount(labels).float()\n"
