@@ -110,6 +110,12 @@ PROGRAMS = {
     "M310 last state of other axes": (
         f"{PADDED}{READER.format(last='return states.transpose(0, 1)[-1]  # here')}model = Reader()\n{FOOTER}"
     ),
+    "M310 variable of steps": PADDED
+    + READER.format(
+        last="end = torch.full((len(states),), -1)  # here\n        rows = torch.arange(len(states))\n"
+        "        return states[rows, end]"
+    )
+    + f"model = Reader()\n{FOOTER}",
     "M303 tensor of a method": (
         "class Scaled(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
         "        self.body, self.scale = body(), self.start()  # here\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TypeGuard
 
@@ -18,12 +19,20 @@ from nbdebug.measurements.padding_attention import PaddingAttention
 from nbdebug.measurements.padding_masks import reshapes_mask
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.trailing_padding import TrailingPadding
-from nbdebug.rule_engine.expression_edits import exclude_by_fill, invert_padding_mask, line_of, transpose_last_axes
+from nbdebug.rule_engine.expression_edits import (
+    exclude_by_fill,
+    expressions_at,
+    invert_padding_mask,
+    line_of,
+    transpose_last_axes,
+)
 from nbdebug.rule_engine.layer_edits import add_padding_mask
 from nbdebug.rule_engine.padding_edits import describe_exclusion, exclude_padding
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import last_assignment
 from nbdebug.source.edits import describe_edits
+from nbdebug.source.location import get_location
 
 _OF_HIDDEN_CONTENT = (
     *("T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709", "M306", "M307", "G401", "G402", "G415"),
@@ -129,7 +138,7 @@ def padding_changes_output(
     yield Finding(
         message=f"Changing the content of {padding.padded_positions:,} padded positions (known from {padding.source}) "
         f"changes {padding.affected:,} of {padding.real:,} outputs that should not depend on it.{effect}",
-        where=call.where if call else Location(),
+        where=_reading_place(call),
         cause=cause,
         fix=describe_edits(edits) or fix,
         edits=edits,
@@ -226,6 +235,22 @@ _CROSSWISE = (
 )
 
 
+def _reading_place(call: TorchCall | None) -> Location:
+    """Return where padding is read; for steps that a variable selects, the line that computes this variable."""
+    if call is None:
+        return Location()
+    names = list(filter(None, map(_step_index, expressions_at(call.line)))) if call.name == "getitem" else []
+    line = last_assignment(call.line, names[0]) if call.line and len(names) == 1 else None
+    return get_location(line or call.line, call.module)
+
+
+def _step_index(node: ast.AST) -> str:
+    """Return the variable that selects a step of each row, as ``last`` in ``states[torch.arange(n), last]``; or ""."""
+    index = node.slice if isinstance(node, ast.Subscript) else None
+    parts = index.elts if isinstance(index, ast.Tuple) else []
+    return str(getattr(parts[1], "id", "")) if len(parts) == 2 else ""
+
+
 def _describe_reader(call: TorchCall | None) -> str:
     """Return what reads padded positions, as the subject of a sentence."""
     if call is None:
@@ -239,7 +264,7 @@ def _inner_padding_finding(padding: TrailingPadding) -> Finding:
     return Finding(
         message=f"The output of {padding.changed_rows} of {padding.rows} padded samples changes if each sample is "
         "alone in its batch. Within their batch, these samples have nearly the same output.",
-        where=call.where if call else Location(),
+        where=_reading_place(call),
         cause="The model pads each sample to the longest one of its batch, and reads a step after the sample's end.",
         fix="last = states[torch.arange(len(lengths)), lengths - 1]   # states: (samples, steps, features)",
         evidence={"rows": padding.rows, "moved": padding.changed_rows, "columns": padding.trimmed_columns},
@@ -276,7 +301,7 @@ def _batch_width_finding(setup: Setup, padding: TrailingPadding) -> Finding:
     return Finding(
         message=f"Removing {removed} changes the output for "
         f"{padding.changed_rows} of {padding.rows} padded samples.{widths if narrow < wide else ''}",
-        where=call.where if call else Location(),
+        where=_reading_place(call),
         cause=cause,
         fix=fix,
         edits=edits,

@@ -218,7 +218,7 @@ def test_padding_changes_output_of_a_step_that_is_selected_by_row_numbers_from_a
     tokens = nn.functional.pad(TOKENS, (0, 18))
     model = TokenClassifier(step_by_row_numbers, nn.GRU(8, 8, batch_first=True))
     (finding,) = checkup_findings(unmasked_setup(model, tokens)(), "M310")
-    assert "[torch.arange(len(x)), last]" in (finding.where.source or "")
+    assert "torch.full_like(valid.sum(1), -1)" in (finding.where.source or "")
     assert finding.cause.startswith("The selection of a step (getitem) reads padded positions")
     assert "T607" in finding.explains
 
