@@ -215,6 +215,12 @@ def test_no_better_than_baseline_of_rare_class_favored_over_accuracy_is_quiet() 
     assert find_in_predictions("E709", scores + np.array([0, 3], np.float32), target) == []
 
 
+@pytest.mark.parametrize(("right", "count"), [(264, 0), (258, 1)], ids=["1.8 standard errors", "1.0 standard error"])
+def test_no_better_than_baseline_compares_with_constants_on_one_side(right: int, count: int) -> None:
+    wrong = 500 - right
+    assert len(find_in_predictions("E709", *predictions_of_counts([[right, wrong], [wrong, right]]))) == count
+
+
 def test_no_better_than_baseline_with_few_rows_is_not_checked() -> None:
     with pytest.raises(NotChecked, match="too few"):
         find_in_predictions("E709", np.zeros(20, int), np.arange(20) % 2)
