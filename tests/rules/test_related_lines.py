@@ -75,11 +75,11 @@ PROGRAMS = {
         "    def forward(self, scores, target):\n        later = target[:, 1:]  # here\n"
         f"        return F.cross_entropy(scores[:, :-1].transpose(1, 2), later)\nloss_fn = Loss()\n{ADAM}\n"
     ),
-    "L219 loss object": (
+    "D102 signs, and a loss object": (
         "signs = (y > 0).float()[:, None]  # here\nloader = DataLoader(TensorDataset(x, signs), 16)\n"
         f"model, loss_fn = body(outputs=1), None\nloss_fn = nn.SoftMarginLoss()  # there\n{ADAM}\n"
     ),
-    "L219 function of a loss": (
+    "D102 signs, and a function of a loss": (
         "class Signs(Pairs):\n    def __getitem__(self, i):\n"
         "        label = (y[i] > 0).float()[None]  # here\n        return x[i], label\n"
         "loader, model = DataLoader(Signs(), 16), body(outputs=1)\ndef loss_fn(scores, target):\n"

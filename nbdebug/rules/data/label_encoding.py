@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor import LoopSummary
@@ -19,6 +20,7 @@ from nbdebug.measurements.heads import HeadSetup
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
+from nbdebug.rules.target_domains import target_domain_findings
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import known_origin_line, origin_line
 from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
@@ -56,7 +58,9 @@ def label_encoding(
     tables: dict[str, SplitTable] | NotChecked,
     loop: LoopSummary | NotChecked,
     record: Record | NotChecked,
+    loss_calls: list[TorchCall] | NotChecked,
     *,
+    share: float = 0.02,
     least: int = 5,
     min_samples: int = 32,
 ) -> Iterator[Finding]:
@@ -65,20 +69,25 @@ def label_encoding(
     ## What it does
     Compares shape and dtype of the target with the definition of the loss: class indices (int64, without a class axis)
     or probabilities (floats, with a class axis) for cross-entropy; floats of the shape of the output for binary
-    cross-entropy; as many targets as outputs for every loss. Reports training targets that are all equal while those
-    of the validation split are not, a loop that learns the same binary label or the same number for all samples, and
-    one that passes real-valued targets to the loss without their fractions.
+    cross-entropy; as many targets as outputs for every loss. Checks the targets of torch's losses whose definition
+    names their values: -1 and 1 for the margin losses on pairs and signs, class indices for the multi-label margin,
+    counts for the Poisson likelihood, probabilities for the KL divergence. Reports training targets that are all equal
+    while those of the validation split are not, a loop that learns the same binary label or the same number for all
+    samples, and one that passes real-valued targets to the loss without their fractions.
 
     ## Why it matters
     Some of these raise an error about dtypes that does not mention labels; others broadcast and train on meaningless
-    values. If all targets are equal, the loss falls to its minimum and the model learns to ignore its inputs.
+    values. A pair labeled 0 has no influence on a loss that expects -1 and 1, or pulls its samples together although
+    they differ; columns of 0 and 1 are read as the indices of the classes 0 and 1. If all targets are equal, the loss
+    falls to its minimum and the model learns to ignore its inputs.
 
     ## How it is measured
-    On the target and the output of the first batch, before torch's own error is shown. Equal targets are detected
-    over all training samples, if there are ``min_samples`` = 32 of them and all can be read; in your loop, over
-    all of them or 5,000, if one optimizer trains and the loss receives the targets of the loader. Lost fractions are
-    detected exactly: in ``least`` = 5 of the inspected steps or more, and in more than half of them, the loss receives
-    the truncated values of the loader's targets.
+    On the target and the output of the first batch, before torch's own error is shown. Values that a loss does not take
+    are reported when more than ``share`` of the targets have them, also in the first step of your own loop. Equal
+    targets are detected over all training samples, if there are ``min_samples`` = 32 of them and all can be read; in
+    your loop, over all of them or 5,000, if one optimizer trains and the loss receives the targets of the loader. Lost
+    fractions are detected exactly: in ``least`` = 5 of the inspected steps or more, and in more than half of them, the
+    loss receives the truncated values of the loader's targets.
 
     ## How to fix
     Apply the suggested line where the targets are created.
@@ -87,7 +96,9 @@ def label_encoding(
     Never, for torch's own losses. A custom loss is checked only if one of torch's losses raised inside it.
 
     ## References
-    Documentation of torch.nn.CrossEntropyLoss, BCEWithLogitsLoss and MSELoss, section on shapes.
+    Documentation of torch.nn.CrossEntropyLoss, BCEWithLogitsLoss and MSELoss, section on shapes;
+    CosineEmbeddingLoss, HingeEmbeddingLoss, MarginRankingLoss, SoftMarginLoss, MultiLabelMarginLoss, PoissonNLLLoss and
+    KLDivLoss.
     """
     if isinstance(loop, LoopSummary):
         yield from _truncated_target_findings(loop, least)
@@ -96,6 +107,8 @@ def label_encoding(
         if isinstance(record, Record) and not isinstance(loss_kind, NotChecked) and has_one_output and is_whole:
             yield from _constant_loop_targets(setup, loop, record.about, loss_kind, least)
         return
+    if not isinstance(loss_calls, NotChecked):
+        yield from target_domain_findings(setup, loss_calls, share)
     if isinstance(first_pass, NotChecked):
         raise first_pass
     if isinstance(loss_kind, NotChecked):

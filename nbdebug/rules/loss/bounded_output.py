@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from nbdebug.autograd import Pattern
+from nbdebug.autograd import Graph, Node, Pattern
+from nbdebug.autograd.call_recorders import TorchCall
+from nbdebug.autograd.loss_terms import bind_arguments
 from nbdebug.autograd.patterns import BOUNDED_NODES, FUNCTION_NAMES, ValueRange, get_value_range, suggest_removal
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
@@ -18,36 +22,29 @@ from nbdebug.measurements.output_range import OutputRange
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import regressor
 from nbdebug.setup import Setup
+from nbdebug.setup.data_lines import known_origin_line
 from nbdebug.setup.losses import LossKind
+from nbdebug.source.location import get_location, get_related_lines
 
 _FIX = "end in a linear layer, or scale the targets"
 _FINAL_ACTIVATION = Pattern(BOUNDED_NODES, frozenset())
+_EXPONENTIAL_OF_POSITIVE = Pattern(frozenset({"Exp", "Softplus", "Relu", "Sigmoid"}), frozenset({"Exp"}))
 _CONSEQUENCES = (
-    "L208",
-    "L210",
-    "G401",
-    "G402",
-    "G403",
-    "G415",
-    "G409",
-    "T601",
-    "T606",
-    "T607",
-    "T608",
-    "T610",
-    "E709",
-    "O502",
-    "T614",
+    *("L208", "L210", "L218", "G401", "G402", "G403", "G415", "G409", "T601", "T606", "T607", "T608", "T610", "E709"),
+    *("O502", "T614"),
 )
 
 
 @rule("L209", "error")
 def bounded_output(
-    comparisons: list[Comparison],
+    setup: Setup,
+    comparisons: list[Comparison] | NotChecked,
     output_range: OutputRange | NotChecked,
     first_pass: ForwardPass,
     output: Any,
-    loss_kind: LossKind,
+    loss_kind: LossKind | NotChecked,
+    graph: Graph | NotChecked,
+    loss_calls: list[TorchCall] | NotChecked,
     *,
     share: float = 0.01,
     slack: float = 0.01,
@@ -56,7 +53,8 @@ def bounded_output(
 
     ## What it does
     Determines the range of the activation that ends the model, such as [0, 1] for a sigmoid or [0, inf) for a ReLU, and
-    counts the targets outside it.
+    counts the targets outside it. Reports logarithms of rates for a Poisson likelihood that are never negative, since
+    they are outputs of an exponential, a softplus, a ReLU or a sigmoid.
 
     ## Why it matters
     The error on these targets can never reach zero. The outputs move to the end of their range, where the gradient
@@ -80,6 +78,10 @@ def bounded_output(
     ## References
     Goodfellow, Bengio and Courville 2016, Deep Learning, section 6.2.2: linear units for conditional means.
     """
+    if isinstance(graph, Graph) and not isinstance(loss_calls, NotChecked):
+        yield from _positive_log_rate_findings(setup, graph, loss_calls)
+    if isinstance(comparisons, NotChecked):
+        raise comparisons
     last, findings = dict[str, Location](), list[Finding]()
     for comparison in comparisons:
         for node in _FINAL_ACTIVATION.search_upstream(comparison.nodes):
@@ -95,7 +97,36 @@ def bounded_output(
         yield from _findings(targets[0], output_range.values, call or "the head", where, f"# {_FIX}", share, slack)
 
 
-def _probability_targets(first_pass: ForwardPass, output: Any, loss_kind: LossKind) -> list[Tensor]:
+def _positive_log_rate_findings(setup: Setup, graph: Graph, loss_calls: list[TorchCall]) -> Iterator[Finding]:
+    """Report logarithms of rates that are made by an operation without negative results."""
+    for call in loss_calls:
+        arguments = bind_arguments(F.poisson_nll_loss, call) if call.name == "poisson_nll_loss" else None
+        if arguments is None or not arguments["log_input"] or not isinstance(arguments["input"], Tensor):
+            continue
+        rates = arguments["input"].detach().exp()
+        for producer, consumer in _EXPONENTIAL_OF_POSITIVE.find_matches(graph):
+            result = consumer.get_saved("result")
+            if isinstance(result, Tensor) and result.shape == rates.shape and torch.allclose(result.detach(), rates):
+                yield _positive_log_rate_finding(setup, call, producer, float(arguments["input"].min()))
+                break
+
+
+def _positive_log_rate_finding(setup: Setup, call: TorchCall, activation: Node, lowest: float) -> Finding:
+    """Report rates at the line of the loss that reads them as logarithms."""
+    name, loss_line = FUNCTION_NAMES[activation.name], known_origin_line(setup, "loss") or call.line
+    return Finding(
+        message=f"The predictions for {call.name} are outputs of {name}, which are never negative. The loss expects "
+        "logarithms of rates.",
+        where=get_location(loss_line) if loss_line else activation.where,
+        related=get_related_lines((activation.line, "the rates are made here")),
+        cause="With log_input=True, the default, no rate below 1 can be predicted.",
+        fix="loss_fn = nn.PoissonNLLLoss(log_input=False)",
+        evidence={"activation": name, "lowest prediction": lowest},
+        explains=_CONSEQUENCES,
+    )
+
+
+def _probability_targets(first_pass: ForwardPass, output: Any, loss_kind: LossKind | NotChecked) -> list[Tensor]:
     """Return the targets of a loss of probabilities, if there is one for each output."""
     target = first_pass.batch.target
     is_binary = loss_kind == "bce" and isinstance(output, Tensor) and isinstance(target, Tensor)

@@ -55,6 +55,11 @@ def without_influence(program: Program) -> list[Fact]:
     return [(1, ignored), (2, len(scores))]
 
 
+def negative_rates(program: Program) -> list[Fact]:
+    scores = scores_of_batch(program)
+    return [share(scores < 0), *scores[scores < 0].aminmax()]
+
+
 FACTS: Facts = {
     "L201": lambda program: [3, log1p(2 / e)],
     "L202": lambda program: [0.5, log(2)],
@@ -79,7 +84,7 @@ FACTS: Facts = {
     "L216": growth_of_sum,
     "L217": lambda program: [share(program.train[1] > 1), len(program.train[1]), *program.train[1].aminmax()],
     "L218": floor_of_softmax,
-    "L219": lambda program: [share(program.batch[1] == 0), 0],
+    "L219": negative_rates,
 }
 
 
