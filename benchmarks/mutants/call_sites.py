@@ -27,6 +27,8 @@ LOSS_FUNCTIONS = (
     "smooth_l1_loss", "huber_loss", "kl_div", "gaussian_nll_loss", "poisson_nll_loss", "ctc_loss",
     "triplet_margin_loss", "margin_ranking_loss", "cosine_embedding_loss", "multi_margin_loss", "hinge_embedding_loss",
 )  # fmt: skip
+# Roles of the steps of a loop. A program may train another model before, as for its pretrained layers.
+_STEP_ROLES = ("loss", "forward", "backward", "step", "zero_grad", "clip", "schedule_step")
 
 
 class CallSites:
@@ -38,6 +40,8 @@ class CallSites:
         self.constructors: list[tuple[Position, object]] = []
         self.forwards: list[tuple[Position, object]] = []
         self.loss_names: dict[str, None] = {}
+        self._earlier_roles: dict[str, dict[Position, None]] = {}
+        self._earlier_loss_names: dict[str, None] = {}
         self.lines: set[int] = set()
         self._undo: list[Callable[[], None]] = []
 
@@ -72,6 +76,11 @@ class CallSites:
         sys.settrace(None)
         for undo in reversed(self._undo):
             undo()
+
+    def begin_training(self) -> None:
+        """Leave out the steps before; those of a role that the training itself never has still count."""
+        self._earlier_roles = {role: self.roles.pop(role) for role in _STEP_ROLES if role in self.roles}
+        self._earlier_loss_names, self.loss_names = self.loss_names, {}
 
     def _patch(self, holder: Any, name: str, role: str, construct: bool = False) -> None:
         original = vars(holder)[name]
@@ -152,10 +161,10 @@ class CallSites:
                     if name not in owners:
                         owners.append(name)
         return {
-            "roles": {role: list(positions) for role, positions in self.roles.items()},
+            "roles": {role: list(positions) for role, positions in {**self._earlier_roles, **self.roles}.items()},
             "made": modules,
             "called": calls,
-            "losses": list(self.loss_names),
+            "losses": list(self.loss_names or self._earlier_loss_names),
             "lines": sorted(self.lines),
         }
 

@@ -8,7 +8,7 @@ steps on nothing        most gradients are cleared between the backward pass and
 parameters stay         a parameter that moves in the unmutated program does not move
 trains in eval mode     of a model with dropout or batch normalization
 evaluates in train mode
-random in eval mode     two answers to one input differ
+random in eval mode     two answers to one input differ by 0.1 % of the largest value
 splits overlap          more than five rows are in both splits
 only the record differs same weights, other numbers printed or kept
 raises                  training raises

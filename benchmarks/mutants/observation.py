@@ -34,6 +34,8 @@ def observe(path: str, seed: int, unmutated: str | None = None, with_sites: bool
         untrained = _copy(program.model) if unmutated is None else None
         events = _Events(program)
         start = time.perf_counter()
+        if sites is not None:
+            sites.begin_training()
         try:
             program.train()
         except Exception as error:
@@ -174,7 +176,8 @@ def _is_random_in_eval_mode(program: Program, inputs: int) -> bool:
     values = batch[:inputs] if isinstance(batch, (tuple, list)) else [batch]
     program.model.eval()
     first, second = program.model(*values), program.model(*values)
-    return not torch.equal(first, second)
+    # A state that is kept, but forgotten within the sequence, changes the answer by less than a user can see.
+    return not torch.allclose(first, second, rtol=0, atol=1e-3 * float(first.abs().max()))
 
 
 def _digest(output: str, namespace: dict[str, Any]) -> str:

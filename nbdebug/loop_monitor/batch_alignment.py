@@ -24,6 +24,8 @@ _MAX_VALIDATION_PASSES, _MIN_TARGETS = 8, 8
 _MAX_OUTPUT_VALUES, _MAX_STORED_VALUES = 2**20, 2**22
 _MIN_CHANGE = 1e-3
 _LOSS_TOLERANCE = 1e-4  # relative; float32 rounding of a log-softmax
+_SELECTIONS = frozenset({"Select", "Slice", "Split", "SplitWithSizes", "Unbind", "Squeeze", "Unsqueeze"})
+_ELEMENTWISE = frozenset({"Sigmoid", "LogSigmoid", "Tanh", "Exp", "Relu", "Softmax", "LogSoftmax", "ToCopy"})
 Misalignment = Literal["inputs", "targets", "other batch", "truncated"]
 
 
@@ -209,6 +211,7 @@ class BatchAlignmentMonitor:
             prediction, target = node.get_saved("self"), node.get_saved("target")
             if isinstance(prediction, Tensor) and isinstance(target, Tensor):
                 self.on_loss_call((prediction, target))
+                self._on_loss_of_slice(node.function, prediction, target)
         numbers = {forward_pass.sequence_number for forward_pass in self.passes}
         for node in graph.nodes if self.loss_line is None else ():
             input_numbers = {_sequence_number(next_function) for next_function, _ in node.function.next_functions}
@@ -229,13 +232,29 @@ class BatchAlignmentMonitor:
                 self.has_foreign_target |= verdict is None and targets is not None and len(targets) >= _MIN_TARGETS
                 return
 
+    def _on_loss_of_slice(self, function: Any, prediction: Tensor, target: Tensor) -> None:
+        """Record the operands of a loss of a slice of the output, such as its first columns, of all rows."""
+        origins = set(_origins_of_rows(function)) if self.is_active and prediction.dim() else set()
+        for forward_pass in self.passes:
+            is_slice = forward_pass.sequence_number in origins and len(prediction) == forward_pass.size
+            if is_slice and not forward_pass.has_output(prediction):
+                targets = _as_rows(target, forward_pass.size)
+                verdict = self._judge(forward_pass, targets) if targets is not None else None
+                # A slice may have a target of its own, such as the integer part of the loader's.
+                if verdict is not None and verdict != "truncated":
+                    self.verdicts.add(verdict)
+
     def _judge(self, forward_pass: _TrainingPass, targets: RowSample) -> Misalignment | Literal["aligned"] | None:
         """Return whether targets belong to the rows of the input; None if they are none of the loader's."""
         order = forward_pass.relation.order
-        for reference in forward_pass.targets:
-            reordered = reference if order is None else RowSample(reference.values[order], reference.row_size)
-            if targets.equals(reordered):
-                return "aligned"
+        pairs = [
+            (reference, reference if order is None else RowSample(reference.values[order], reference.row_size))
+            for reference in forward_pass.targets
+        ]
+        # Two targets of a batch may hold the same values at other rows, so all are compared in their order first.
+        if any(targets.equals(reordered) for _, reordered in pairs):
+            return "aligned"
+        for reference, reordered in pairs:
             if targets.equals(reference):
                 return "inputs"
             if is_reordered(targets, reference):
@@ -366,6 +385,28 @@ def _as_rows(tensor: Tensor, count: int) -> RowSample | None:
 
 def _sequence_number(function: Any) -> int | None:
     return function._sequence_nr() if hasattr(function, "_sequence_nr") else None
+
+
+def _origins_of_rows(function: Any) -> Iterator[int]:
+    """Yield the sequence numbers of the functions whose rows the first operand of a function has in their order.
+
+    Only selections along other axes than the first one and functions of single rows lie between them. A selection along
+    the first axis is no origin: its outputs hold other rows than each other.
+    """
+    while function is not None and function.next_functions:
+        function = function.next_functions[0][0]
+        name = function.name().rpartition("Backward")[0] if function is not None else ""
+        if name in _SELECTIONS and not _is_along_later_axis(function):
+            return
+        if (number := _sequence_number(function)) is not None:
+            yield number
+        if name not in _SELECTIONS | _ELEMENTWISE:
+            return
+
+
+def _is_along_later_axis(function: Any) -> bool:
+    """Check whether a selection is along another axis than the first; a slice of the first would lose rows."""
+    return function.name().startswith("Slice") or getattr(function, "_saved_dim", 1) != 0
 
 
 def _copy_if_small(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:

@@ -15,7 +15,7 @@ from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.setup import Setup
 
-_MIN_RELATIVE_DIFFERENCE = 1e-3  # as of a state that has an effect after all steps of a sequence
+_MIN_RELATIVE_DIFFERENCE = 1e-6  # rounding of float32; before training, a state fades within a long sequence
 _MIN_REPLACED_SHARE = 0.5
 _MIN_VALUES = 4  # a single number may be equal by chance, or count the calls
 

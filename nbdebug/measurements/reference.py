@@ -265,10 +265,12 @@ def compare_with_reference(summary: RunSummary, reference: Reference) -> Referen
     """Return the comparison on the training rows after a run; None without one, or if the run needs none.
 
     A run whose training score on the fixed samples is high needs none, and one of few steps has not been trained. One
-    that minimizes another loss than the known one, or that feeds other inputs, is not described by these rows.
+    that minimizes another loss than the known one, or that feeds other inputs, is not described by these rows. The
+    outputs of a model whose loss ends as NaN or Inf are no predictions.
     """
     score, is_short = summary.train.last_score, summary.step_count < _MIN_STEPS
-    if not summary.loss_is_known or is_short or (score is not None and score >= HIGH_SCORE):
+    is_lost = bool(len(summary.loss)) and not np.isfinite(summary.loss[-1])
+    if not summary.loss_is_known or is_short or is_lost or (score is not None and score >= HIGH_SCORE):
         return None
     try:
         return reference.comparison("train")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from inspect import isgeneratorfunction
 from time import perf_counter, thread_time
 from typing import Any
@@ -35,6 +36,10 @@ _READINGS = 8
 _READERS = ("__next__", "read", "get_nowait", "recv")  # methods that take something away from what they read
 _MAX_EQUAL, _MAX_COMPARED = 0.5, 200
 _Epoch = list[list[np.ndarray[Any, Any]]]
+
+
+class _EpochTooLong(Exception):
+    """An epoch has too many samples, or takes too long."""
 
 
 def find_repeated_stream(loader: Any) -> tuple[FreshGenerator, ...]:
@@ -84,15 +89,32 @@ def _read_epoch(dataset: Any, number: int) -> _Epoch | None:
     """Return the numbers of all samples of an epoch; None if there are too few or too many."""
     seed_all(number)
     epoch: _Epoch = []
+    try:
+        for sample in _iterate_in_time(dataset):
+            epoch.append(sample_arrays(sample))
+            if sum(array.size for array in epoch[-1]) > _MAX_SAMPLE_VALUES:
+                return None
+    except _EpochTooLong:
+        return None
+    return epoch if len(epoch) >= MIN_RELATED_SAMPLES else None
+
+
+def _iterate_in_time(dataset: Any) -> Iterator[Any]:
+    """Yield the samples of an epoch; raises _EpochTooLong if there are too many, or if they take too long."""
     started, begun = thread_time(), perf_counter()
     with sample_time_limit():
-        for sample in dataset:
-            epoch.append(sample_arrays(sample))
-            size = sum(array.size for array in epoch[-1])
+        for number, sample in enumerate(dataset, 1):
+            yield sample
             is_slow = thread_time() - started > _SECONDS or perf_counter() - begun > PATIENCE * _SECONDS
-            if is_slow or len(epoch) > _MAX_SAMPLES or size > _MAX_SAMPLE_VALUES:
-                return None
-    return epoch if len(epoch) >= MIN_RELATED_SAMPLES else None
+            if is_slow or number > _MAX_SAMPLES:
+                raise _EpochTooLong
+
+
+def _pass_over(dataset: Any) -> None:
+    """Iterate over an epoch, or its beginning if it takes too long, as under a tracer."""
+    with suppress(_EpochTooLong):
+        for _ in _iterate_in_time(dataset):
+            pass
 
 
 def _are_equal(first: _Epoch, second: _Epoch) -> bool:
@@ -141,9 +163,8 @@ def _find_seeded(dataset: Any) -> list[FreshGenerator]:
         for number in (1, 2):
             seed(number)
             before = fingerprint(get_state())
-            for _ in dataset:
-                pass
+            _pass_over(dataset)
             states.append(fingerprint(get_state()) if fingerprint(get_state()) != before else number)
         if states[0] == states[1]:
-            seeded.append(FreshGenerator(name, find_seeding_line(lambda: [*dataset], seed, get_state)))
+            seeded.append(FreshGenerator(name, find_seeding_line(lambda: _pass_over(dataset), seed, get_state)))
     return seeded

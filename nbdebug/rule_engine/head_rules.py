@@ -8,6 +8,7 @@ from typing import Any
 
 from nbdebug.exceptions import NotChecked, SetupError
 from nbdebug.finding import Finding
+from nbdebug.formatting import join_names
 from nbdebug.measurements.heads import HeadMeasurements, HeadSetup
 from nbdebug.measurements.registry import Measurements
 from nbdebug.rule_engine.rule_registry import Rule
@@ -43,16 +44,16 @@ class HeadRules:
 
     def check(self, rule: Rule, options: Mapping[str, Any]) -> list[Finding] | None:
         """Return the findings of a rule on all heads; None if it could be checked on none."""
-        findings: list[Finding] = []
+        findings: list[tuple[Finding, HeadSetup]] = []
         is_checked = False
         for head, measurements in self._get_heads() if rule.code in HEAD_RULES else ():
             own_options = {**_OPTIONS_OF_SEVERAL_HEADS.get(rule.code, {}), **options} if head.head else options
             try:
-                findings += [name_head(finding, head.head, head.line) for finding in rule(measurements, **own_options)]
+                findings += [(finding, head) for finding in rule(measurements, **own_options)]
                 is_checked = True
             except (NotChecked, SetupError):
                 continue
-        return findings if is_checked else None
+        return _name_heads(findings) if is_checked else None
 
     def _get_heads(self) -> list[tuple[HeadSetup, HeadMeasurements]]:
         if self._heads is None:
@@ -62,6 +63,27 @@ class HeadRules:
                 setups = []
             self._heads = [(head, HeadMeasurements(self._measurements, head)) for head in setups]
         return self._heads
+
+
+def _name_heads(findings: list[tuple[Finding, HeadSetup]]) -> list[Finding]:
+    """Return findings that name their heads. One that several share, as of the loop, is said once."""
+    groups: dict[tuple[object, ...], list[tuple[Finding, HeadSetup]]] = {}
+    for finding, head in findings:
+        line = head.line if finding.code.startswith("L") else None
+        key = (finding.message, finding.where, finding.cause, finding.fix, line)
+        groups.setdefault(key, []).append((finding, head))
+    return [_name_group(group) for group in groups.values()]
+
+
+def _name_group(group: list[tuple[Finding, HeadSetup]]) -> Finding:
+    """Return the finding of one head, or of several that share it."""
+    finding, first = group[0]
+    named = name_head(finding, first.head, first.line)
+    heads = list(dict.fromkeys(head.head for _, head in group))
+    if len(heads) == 1:
+        return named
+    names = join_names(heads)
+    return replace(named, message=f"Heads {names}: {finding.message}", evidence={**named.evidence, "head": names})
 
 
 def name_head(finding: Finding, name: str, line: SourceLine | None) -> Finding:

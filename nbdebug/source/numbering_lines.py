@@ -21,7 +21,7 @@ from nbdebug.source.search import (
 )
 from nbdebug.source.variable_values import Part, possible_assignments
 
-_MAX_DEPTH = 8
+_MAX_DEPTH, _MAX_EXPRESSIONS = 8, 500
 _COPIES = {"list", "tuple", "dict", "enumerate", "zip", "array", "Series", "Index", "range", "len", "tolist", "copy"}
 _JOINS = {"stack", "column_stack", "hstack", "vstack", "cat", "concatenate", "dstack"}
 _BLOCK_JOINS = {"cat", "concatenate", "hstack"}
@@ -88,13 +88,27 @@ def numbering_of_expression(
     return [made]
 
 
-def coding_calls(expression: Expression, position: int | None, depth: int = _MAX_DEPTH) -> list[Expression]:
+def coding_calls(expression: Expression, position: int | None) -> list[Expression]:
     """Return the calls that number again the names from which the columns of an expression are made.
 
     Follows joins of columns, conversions, comprehensions to what makes their items or what they convert, lists to what
     is appended, each value that a variable may have, and each function that a call may run. The parts of a join of
-    blocks may have several columns each, so all of them are followed.
+    blocks may have several columns each, so all of them are followed. Empty if more than 500 expressions are reached,
+    since others could be among them.
     """
+    calls, parts, count = list[Expression](), [(expression, position)], 0
+    for _ in range(_MAX_DEPTH + 1):
+        count += len(parts)
+        if count > _MAX_EXPRESSIONS:
+            return []
+        steps = [_coding_step(*part) for part in parts]
+        calls += [call for call, _ in steps if call is not None]
+        parts = [part for _, further in steps for part in further]
+    return calls
+
+
+def _coding_step(expression: Expression, position: int | None) -> tuple[Expression | None, list[Part]]:
+    """Return the call that numbers names, if an expression is one, or the parts from which its columns are made."""
     made, position = [*part_steps(expression, position, enters=_is_no_coding, passes_conversions=True)][-1]
     node = made.node
     loop = node.generators[0] if isinstance(node, (ast.ListComp, ast.GeneratorExp)) else None
@@ -103,7 +117,7 @@ def coding_calls(expression: Expression, position: int | None, depth: int = _MAX
         made = part_producer(item, None, enters=_is_no_coding, passes_conversions=True)
     name, parts = call_name(made.node), list[Part]()
     if name in _CODINGS:
-        return [made]
+        return made, []
     if name in _JOINS and isinstance(made.node, ast.Call):
         column = None if name in _BLOCK_JOINS else position
         parts = [(Expression(made.scope, argument), column) for argument in made.node.args[:1]]
@@ -120,7 +134,7 @@ def coding_calls(expression: Expression, position: int | None, depth: int = _MAX
         parts = [(Expression(made.scope, loop.iter), position)]
     elif isinstance(made.node, ast.Name):
         parts = possible_assignments(made, position)
-    return [call for part in parts if depth for call in coding_calls(*part, depth - 1)]
+    return None, parts
 
 
 def depends_on_constants(made: Expression) -> bool:

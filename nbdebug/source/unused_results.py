@@ -9,11 +9,12 @@ import torch
 from torch.nn import functional as F
 
 from nbdebug.finding import Edit
+from nbdebug.formatting import join_names
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import node_text, replace_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.scopes import Scope, file_scope
-from nbdebug.source.search import assigned_names, call_name, enclosing_scope, read_names
+from nbdebug.source.search import assigned_names, assignment_targets, call_name, enclosing_scope, read_names
 
 
 def find_unused_result(line: SourceLine) -> SourceLine | None:
@@ -29,6 +30,35 @@ def find_unused_result(line: SourceLine) -> SourceLine | None:
     scope = file_scope(line.file)
     numbers = {number for block in _blocks(function) for number in _losing_lines(block, scope)}
     return SourceLine(line.file, numbers.pop(), function.name) if len(numbers) == 1 else None
+
+
+def unread_results(line: SourceLine) -> list[str]:
+    """Return the names in which the assignment at a line stores a result, if nothing reads any of them.
+
+    A name that is assigned again before anything reads it is not read. Names such as ``_`` say that they are not.
+    """
+    statement, function = covering_statement(line), enclosing_scope(line)
+    if not isinstance(statement, ast.Assign) or function is None or isinstance(function, ast.Module):
+        return []
+    targets = [target for target in assignment_targets(statement) if not _is_ignored(target)]
+    blocks = [block for block in _blocks(function) if any(other.lineno == statement.lineno for other in block)]
+    following = [other for other in blocks[-1] if other.lineno > statement.lineno] if blocks else []
+    names, read = [target.id for target in targets if isinstance(target, ast.Name)], read_names(function)
+    is_unread = all(name not in read or _overwriting_statement(name, following) for name in names)
+    return names if is_unread and len(names) == len(targets) else []
+
+
+def describe_unread(module: str, names: Sequence[str], *, is_state: bool) -> tuple[str, str]:
+    """Return the cause and the fix for the result of a module that is stored in names which nothing reads."""
+    stored, joined = (join_names([part.format(name) for name in names]) for part in ("`{}`", "{}"))
+    fix = f"# compute the loss from {joined} too, or remove {module}"
+    if is_state:
+        fix = f"# pass {joined} on, such as to the recurrent layer that continues from it"
+    return f"The result of {module} is stored in {stored}, and nothing reads it.", fix
+
+
+def _is_ignored(target: ast.expr) -> bool:
+    return isinstance(target, ast.Name) and not target.id.strip("_")
 
 
 def find_discarded_call(line: SourceLine) -> ast.Call | None:

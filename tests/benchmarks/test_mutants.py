@@ -125,6 +125,45 @@ def test_call_sites_find_calls_in_a_trainer_class() -> None:
     assert source.loss_kind() == "cross-entropy"
 
 
+def test_call_sites_leave_out_the_steps_of_a_training_before(sources: dict[str, ProgramSource]) -> None:
+    source = sources["adapted_encoder"]
+    assert [source.of(call) for call in source.losses()] == ["loss_fn(model(words), target)"]
+    assert [source.of(statement) for statement in source.statements("backward")] == ["loss.backward()"]
+    assert len(source.training_loops()) == 1
+
+
+FADING = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+class Kept(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.calls = nn.Linear(4, 2), 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x) * (1 + {effect} * (-1) ** self.calls)
+
+x = torch.randn(64, 4)
+model = Kept()
+loss_fn, optimizer = nn.CrossEntropyLoss(), torch.optim.Adam(model.parameters())
+train_loader = val_loader = DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), batch_size=8)
+
+def train():
+    pass
+"""
+
+
+@pytest.mark.parametrize(("effect", "is_random"), [(0.0, False), (1e-6, False), (1e-4, False), (0.01, True), (1, True)])
+def test_answers_that_differ_by_little_are_not_random(effect: float, is_random: bool, tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(FADING.format(effect=effect), encoding="utf-8")
+    record = run_isolated(observe, str(path), 0, None, False, seconds=120)
+    assert ("random in eval mode" in record["facts"]) is is_random
+
+
 def test_halves_are_stable() -> None:
     assert half_of_name("head_softmax") == "held-out"
     assert half_of_name("step_before_backward") == "tuning"

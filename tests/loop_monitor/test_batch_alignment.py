@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,18 @@ def train(setup):
                 setup.model({validation})
 """
 CROSS_ENTROPY = "F.cross_entropy(output, y)"
+SLICE_LOSSES = (
+    "F.cross_entropy(output[:, :2], y) + output[:, 2:].square().mean()",
+    "F.cross_entropy(output.split([2, 3], 1)[0], y) + output[:, 2:].square().mean()",
+    "F.binary_cross_entropy_with_logits(output[:, 0], y.float()) + output[:, 1:].square().mean()",
+    "F.smooth_l1_loss(output[:, 4], y.float()) + output[:, :4].square().mean()",
+    "F.mse_loss(output.unbind(1)[1], y.float(), reduction='none').mean() + output[:, 2:].square().mean()",
+)
+SHUFFLED_SLICES = [
+    *(("x[torch.randperm(len(x))]", loss) for loss in SLICE_LOSSES),
+    ("2 * x.roll(3, 0) + 1", SLICE_LOSSES[0]),
+    ("x.flip(0)", SLICE_LOSSES[2]),
+]
 
 
 def classes(samples: int = 256) -> Setup:
@@ -53,8 +66,36 @@ def images(samples: int = 256) -> Setup:
     return training_setup(model, (x, y), (x[:64], y[:64]), nn.MSELoss())
 
 
+def slices(samples: int = 256) -> Setup:
+    """Outputs whose first two values are scores of classes, and the others something else."""
+    return training_setup(
+        mlp(8, 16, 5), rings(samples), rings(128, seed=1), lambda output, y: F.cross_entropy(output[:, :2], y)
+    )
+
+
+def two_targets() -> Setup:
+    """Batches of two targets, of which the second holds the values of the first at other rows."""
+    x, y = rings(256)
+    first = (torch.randperm(32, generator=torch.Generator().manual_seed(0)) % 2).repeat(8)
+    dataset = TensorDataset(x, first, 1 - first)
+    setup = training_setup(mlp(8, 16, 5), (x, y), rings(128, seed=1), nn.CrossEntropyLoss())
+    return dataclasses.replace(setup, train_loader=DataLoader(dataset, 32))
+
+
 def fed_findings(train: Callable[[Setup], object], setup: Setup) -> list[Finding]:
     return [finding for finding in all_findings(train, setup) if finding.code in RULES]
+
+
+@pytest.mark.parametrize("loss", ["F.cross_entropy(output, second)", "F.cross_entropy(output[:, :2], second)"])
+@pytest.mark.parametrize(("inputs", "is_aligned"), [("x", True), ("x.flip(0)", False), ("x.roll(3, 0)", False)])
+def test_target_that_holds_the_values_of_another_is_compared_with_itself(
+    tmp_path: Path, loss: str, inputs: str, is_aligned: bool
+) -> None:
+    source = LOOP.format(before="pass", inputs=inputs, loss=loss, validation="x")
+    source = source.replace("for x, y in setup.train_loader", "for x, first, second in setup.train_loader")
+    alignment = summarize_loop(load_loop(tmp_path / "loop.py", source), two_targets()).batch_alignment
+    assert alignment.checked_steps > 4
+    assert bool(alignment.misaligned_steps) is not is_aligned
 
 
 def run_loop(tmp_path: Path, setup: Setup, **parts: str) -> list[Finding]:
@@ -71,6 +112,8 @@ def run_loop(tmp_path: Path, setup: Setup, **parts: str) -> list[Finding]:
         (classes, {"before": "y = y[torch.randperm(len(y))]"}, "D105", "F.cross_entropy("),
         (images, {"before": "y = y.roll(1, 0)", "loss": "setup.loss_fn(output, y)"}, "D105", "setup.loss_fn("),
         (classes, {"before": "y, previous = (y if previous is None else previous), y"}, "D105", "F.cross_entropy("),
+        *((slices, {"inputs": inputs, "loss": loss}, "D105", "setup.model(") for inputs, loss in SHUFFLED_SLICES),
+        (slices, {"before": "y = y[torch.randperm(len(y))]", "loss": SLICE_LOSSES[0]}, "D105", "F.cross_entropy("),
         (classes, {"loss": "F.cross_entropy(output[:2], y[:2])"}, "L214", "F.cross_entropy("),
         (classes, {"loss": "F.cross_entropy(output[: len(y) // 2], y[: len(y) // 2])"}, "L214", "F.cross_entropy("),
         (images, {"loss": "((output - y) ** 2)[-1].mean()"}, "L214", "((output - y)"),
@@ -105,6 +148,32 @@ def test_loop_that_changes_its_batches_is_reported_at_its_line(
     ("make", "parts"),
     [
         (classes, {}),
+        *((slices, {"loss": loss}) for loss in SLICE_LOSSES),
+        (slices, {"before": "order = torch.randperm(len(x)); x, y = x[order], y[order]", "loss": SLICE_LOSSES[0]}),
+        (
+            slices,
+            {
+                "before": "order = x[:, 0].argsort(); back = order.argsort()",
+                "inputs": "x[order]",
+                "loss": "F.cross_entropy(output[back][:, :2], y)",
+            },
+        ),
+        (
+            slices,
+            {
+                "before": "order = torch.randperm(len(x)); y2 = y[order]",
+                "inputs": "0.7 * x + 0.3 * x[order]",
+                "loss": "0.7 * F.cross_entropy(output[:, :2], y) + 0.3 * F.cross_entropy(output[:, :2], y2)",
+            },
+        ),
+        (
+            slices,
+            {
+                "loss": "F.cross_entropy(output[:, :2], y)"
+                " + F.mse_loss(output[:, 2:], output[:, 2:].detach().roll(1, 0))"
+            },
+        ),
+        (slices, {"loss": "F.mse_loss(output[:, 0], x[:, 0].long().float()) + output[:, 1:].square().mean()"}),
         (images, {"loss": "setup.loss_fn(output, y)"}),
         (classes, {"before": "order = torch.randperm(len(x)); x, y = x[order], y[order]"}),
         (

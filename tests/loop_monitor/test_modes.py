@@ -215,8 +215,51 @@ def test_training_in_eval_mode_throughout_is_a_warning_or_a_note() -> None:
     (finding,) = mode_findings(epochs(eval_mode, no_operation))
     assert (finding.code, finding.severity) == ("T613", "warning")
     batch_norm_model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+    batch_norm_model(X)  # updates the running statistics
     assert not mode_findings(epochs(eval_mode, no_operation), batch_norm_model)
     assert "T613" in codes(all_findings(epochs(eval_mode, no_operation), setup_with_validation(batch_norm_model)))
+
+
+def fitted(model: nn.Module) -> nn.Module:
+    """Return a model whose running statistics are those of several batches."""
+    model(X)
+    return model
+
+
+def normalized(*layers: nn.Module) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(4, 8), *layers, nn.ReLU(), nn.Linear(8, 3))
+
+
+NEVER_NORMALIZES = {
+    "one layer": lambda: normalized(nn.BatchNorm1d(8)),
+    "two layers": lambda: normalized(nn.BatchNorm1d(8), nn.Linear(8, 8), nn.BatchNorm1d(8)),
+    "new layer after a fitted one": lambda: nn.Sequential(
+        fitted(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))), nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)
+    ),
+    "no affine weights": lambda: normalized(nn.BatchNorm1d(8, affine=False)),
+    "frozen bias": lambda: nn.Sequential(
+        nn.Linear(4, 8).requires_grad_(False), nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)
+    ),
+}
+NORMALIZES = {
+    "fitted": lambda: fitted(normalized(nn.BatchNorm1d(8))),
+    "fitted, two layers": lambda: fitted(normalized(nn.BatchNorm1d(8), nn.Linear(8, 8), nn.BatchNorm1d(8))),
+    "no running statistics": lambda: normalized(nn.BatchNorm1d(8, track_running_stats=False)),
+    "layer norm": lambda: normalized(nn.LayerNorm(8)),
+    "frozen body": lambda: nn.Sequential(normalized(nn.BatchNorm1d(8)).requires_grad_(False), nn.Linear(3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", NEVER_NORMALIZES)
+def test_training_in_eval_mode_throughout_with_new_statistics_is_a_warning(name: str) -> None:
+    (finding,) = mode_findings(epochs(lambda setup: setup.model.eval(), no_operation), NEVER_NORMALIZES[name]())
+    assert (finding.code, finding.severity) == ("T613", "warning")
+    assert "No batch has updated" in finding.cause
+
+
+@pytest.mark.parametrize("name", NORMALIZES)
+def test_training_in_eval_mode_throughout_without_new_statistics_finds_nothing(name: str) -> None:
+    assert not mode_findings(epochs(lambda setup: setup.model.eval(), no_operation), NORMALIZES[name]())
 
 
 def test_mode_rules_on_frozen_body_in_eval_mode_find_nothing() -> None:

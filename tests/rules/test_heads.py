@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from nbdebug.measurements import Measurements
 from nbdebug.rule_engine.head_rules import HEAD_RULES
 from nbdebug.rule_engine.rule_registry import load_rules
 from nbdebug.setup import Setup
-from tests.rules.head_programs import FORMS, Targets, two_heads
+from tests.rules.head_programs import FORMS, Targets, make_data, two_heads
 from tests.rules.rule_findings import broken_rules, checkup_findings
 
 
@@ -154,6 +155,25 @@ def test_watch_of_loop_with_its_own_loss_and_healthy_heads_has_no_faults(program
     assert watch.result is not None
     assert watch.result.errors == ""
     assert [str(finding) for finding in debugger.findings.faults] == []
+
+
+@pytest.mark.parametrize(("has_loss", "shuffled", "expected"), [(1, 1, ["Heads 0, 1"]), (0, 1, [None]), (1, 0, [])])
+def test_fault_of_loop_that_heads_share_is_said_once(has_loss: bool, shuffled: bool, expected: list[str]) -> None:
+    def loss_fn(output: Tensor, kind: Tensor, size: Tensor) -> Tensor:
+        return F.cross_entropy(output[:, :5], kind) + F.mse_loss(output[:, 5], size)
+
+    x, targets = make_data(0, 900)
+    loader = DataLoader(TensorDataset(x, targets["kind"], targets["size"]), batch_size=32, shuffle=True)
+    model = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 6))
+    optimizer = torch.optim.Adam(model.parameters())
+    debugger = Debugger(model, loader, optimizer=optimizer, **{"loss_fn": loss_fn} if has_loss else {})
+    with debugger.watch():
+        for x, kind, size in chain(loader, loader, loader):
+            optimizer.zero_grad()
+            loss_fn(model(x[torch.randperm(len(x))] if shuffled else x), kind, size).backward()
+            optimizer.step()
+    messages = [finding.message for finding in debugger.findings if finding.code == "D105"]
+    assert [message.split(":")[0] if ": In" in message else None for message in messages] == expected
 
 
 @pytest.mark.parametrize(("outputs", "expected"), [(6, []), (160, ["L207"])])

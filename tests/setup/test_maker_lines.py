@@ -253,6 +253,21 @@ def test_names_are_numbered_anew_where_the_encoder_is_fitted(name: str, build_se
     check_line(call.line)
 
 
+@pytest.mark.parametrize(("parts", "is_known"), [(3, True), (60, False)])
+def test_calls_that_number_names_are_unknown_among_many(
+    parts: int, is_known: bool, build_setup: Callable[[str], Setup]
+) -> None:
+    def function(number: int) -> str:
+        joined = f"torch.stack([Coder().fit_transform(rows[:, 0]), {f'part{number + 1}(), ' * parts}])"
+        return f"def part{number}():\n    if len(rows) > 99:\n        return {joined}\n    return rows\n"
+
+    text = "".join(function(number) for number in range(4)) + "def part4():\n    return rows\n"
+    setup = build_setup(HEADER + CODER + text + "def build():\n    return DataLoader(TensorDataset(part0(), kinds))\n")
+    inputs = tensor_argument(setup, setup.train_loader, [setup.train_loader.dataset], 0)
+    assert inputs is not None
+    assert bool(coding_calls(inputs, None)) is is_known
+
+
 @pytest.mark.parametrize("name", SCALINGS)
 def test_scaling_is_found_where_its_statistics_are_computed(name: str, build_setup: Callable[[str], Setup]) -> None:
     check_line(find_scaling(origin_line(build_setup(HEADER + SCALINGS[name]), "inputs"), DEVIATIONS))

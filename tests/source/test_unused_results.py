@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nbdebug.source.location import SourceLine
-from nbdebug.source.unused_results import find_unused_result, store_result
+from nbdebug.source.unused_results import find_unused_result, store_result, unread_results
 from tests.source.source_modules import load_module
 
 # By name: the body of a forward, and the line that loses a result; None for no such line, or several.
@@ -56,3 +56,30 @@ def test_store_result_assigns_the_result_of_a_method_to_its_variable(tmp_path: P
     file = tmp_path / "model.py"
     load_module(file, f"class Model:\n    def forward(self, x):\n        {body}\n        return x\n")
     assert store_result(SourceLine(str(file), 3, "forward")) == expected
+
+
+# By name: the body of a forward with "# here" on an assignment, and the names that nothing reads.
+UNREAD: dict[str, tuple[str, list[str]]] = {
+    "state": ("_, state = self.encode(x)  # here\nreturn self.decode(x)", ["state"]),
+    "state that is overwritten": ("_, h = self.encode(x)  # here\ny, h = self.decode(x)\nreturn y, h", ["h"]),
+    "part of a result": ("state = self.encode(x)[1]  # here\nreturn self.decode(x)", ["state"]),
+    "two names": ("a, b = self.encode(x)  # here\nreturn self.decode(x)", ["a", "b"]),
+    "in a loop": ("for _ in x:\n    other = self.cell(x, h)  # here\nreturn h", ["other"]),
+    "one of two names": ("a, b = self.encode(x)  # here\nreturn self.decode(a)", []),
+    "state that is passed on": ("_, state = self.encode(x)  # here\nreturn self.decode(x, state)", []),
+    "state of the next round": ("for t in x:\n    y = self.read(h)\n    h = self.cell(t)  # here\nreturn y", []),
+    "read by a function inside": ("h = self.encode(x)  # here\nf = lambda: h\nreturn f()", []),
+    "attribute": ("self.state = self.encode(x)  # here\nreturn self.decode(x)", []),
+    "only ignored": ("_ = self.encode(x)  # here\nreturn self.decode(x)", []),
+    "no assignment": ("self.encode(x)  # here\nreturn self.decode(x)", []),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_names_that_nothing_reads(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body, expected = UNREAD[name]
+    indented = "\n".join(f"        {text}" for text in body.splitlines())
+    text = f"class Model:\n    def forward(self, x, h=None):\n{indented}\n"
+    number = 1 + next(number for number, line in enumerate(text.splitlines()) if line.endswith("# here"))
+    monkeypatch.setitem(sys.modules, "unread_results_model", load_module(tmp_path / "model.py", text))
+    assert unread_results(SourceLine(str(tmp_path / "model.py"), number)) == expected

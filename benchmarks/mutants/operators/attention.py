@@ -279,12 +279,12 @@ def attention_weights_detached(s: ProgramSource) -> Iterator[Mutation]:
 
 @operator("M321", "G401 G416 M301", fact="computes otherwise")
 def head_without_effect(s: ProgramSource) -> Iterator[Mutation]:
-    """What the first head returns is multiplied by zero."""
+    """What the first head returns is multiplied by zero; an attention without an axis of heads stays as it is."""
     for parts in attentions(s):
         shape = "[:, None]" if callee_is(parts.mixture, "einsum") else "[:, None, None]"
         mixture = s.of(parts.mixture)
         heads = f"({mixture}).shape[{-2 if callee_is(parts.mixture, 'einsum') else -3}]"
-        text = f"(({mixture}) * (torch.arange({heads}) > 0){shape})"
+        text = f"(({mixture}) * ((torch.arange({heads}) > 0){shape} if ({mixture}).dim() > 3 else 1))"
         yield mutate(s.replace(parts.mixture, text), modules=parts.modules)
     yield from _change_projection(s, 2, "lambda part: part * (torch.arange(part.shape[-1]) >= part.shape[-1] // 2)")
 

@@ -152,7 +152,9 @@ def feed_forward_without_activation(s: ProgramSource) -> Iterator[Mutation]:
     """The two layers of a feed-forward part follow each other at once."""
     for function in s.forwards() if _is_transformer(s) else ():
         for call in s.run_nodes(ast.Call, within=function):
-            if callee(call) in ("relu", "gelu") and len(call.args) == 1 and s.owners_within(call.args[0]):
+            if callee(call) not in ("relu", "gelu") or len(call.args) != 1 or not s.owners_within(call.args[0]):
+                continue
+            if (next_call := s.above(call, ast.Call)) is not None and s.owners(next_call, "called"):
                 names = s.owners_within(s.statement(call))
                 yield mutate(s.replace(call, s.of(call.args[0])), modules=names, blamed=[s.statement(call)])
 

@@ -11,6 +11,7 @@ from benchmarks.mutants.snippets import BATCH_COUNT, CARRIED, PREVIOUS, REPEATED
 from benchmarks.mutants.source import Mutation
 
 _NO_EFFECT = "O506 G414 G416 O505"
+_SCALE_INVARIANT = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "RMSprop", "Rprop")
 
 
 @operator("O505", "O508 O511", fact="gradients pile up")
@@ -65,9 +66,14 @@ def step_before_backward(s: ProgramSource) -> Iterator[Mutation]:
 
 @operator("O511", "O505")
 def accumulation_undivided(s: ProgramSource) -> Iterator[Mutation]:
-    """Eight batches are accumulated, and their losses are not divided."""
+    """Eight batches are accumulated, and their losses are not divided.
+
+    Optimizers whose steps do not depend on a factor of all gradients make the same steps with divided losses, unless
+    the gradients are clipped.
+    """
+    is_scaled = bool(s.statements("clip")) or any(callee(call) not in _SCALE_INVARIANT for call in s.optimizers())
     for zero_grad, backward, step in s.updates():
-        if zero_grad is not None:
+        if zero_grad is not None and is_scaled:
             margin = "\n" + " " * (step.col_offset + 4)
             group = f"if batch_count() % 8 == 0:{margin}{s.of(step)}{margin}{s.of(zero_grad)}"
             edits = (s.remove(zero_grad), s.replace(step, group), s.define(BATCH_COUNT))
@@ -203,7 +209,7 @@ def _ancestors(s: ProgramSource, node: ast.AST) -> Iterator[ast.AST]:
         node = parent
 
 
-@operator("R904 E701 R902", "M304 T612", fact="random in eval mode")
+@operator("M304 R904 E701 R902", "T612", fact="random in eval mode")
 def hidden_state_kept(s: ProgramSource) -> Iterator[Mutation]:
     """A recurrent layer starts each batch from the last state of the batch before."""
     recurrent = {name for call in s.made_by("GRU", "LSTM", "RNN") for name in s.owners(call)}

@@ -147,20 +147,22 @@ def _sampler_finding(setup: Setup, visited: VisitedSamples) -> Finding:
     sampler = setup.train_loader.sampler
     name = type(sampler).__name__
     is_weighted = isinstance(sampler, WeightedRandomSampler)
+    has_few_weights = is_weighted and len(sampler.weights) < visited.samples
     return Finding(
         message=f"The training loader visits {visited.distinct:,} of the {visited.samples:,} samples of its dataset, "
         f"each {_describe_count(visited.repeats)} times in an epoch on average; its sampler is {name}.",
         where=get_location(few_weights_line(setup) or origin_line(setup, "loader")),
         cause=f"The sampler has {len(sampler.weights):,} weights, which apply to the first samples only; "
         "it needs one for each sample."
-        if is_weighted and len(sampler.weights) < visited.samples
+        if has_few_weights
         else "The sampler draws its indices from a few samples only.",
         fix=WEIGHTED_FIX
         if is_weighted
         else "train_loader = DataLoader(dataset, batch_size=32, shuffle=True)   # without a sampler",
         setup_fix="balanced sampler" if is_weighted else "shuffled batches",
         evidence={"visited": visited.distinct, "samples": visited.samples, "draws": visited.draws, "sampler": name},
-        explains=_EXPLAINED,
+        # Too few weights are the cause that D128 names, if the labels can be read.
+        explains=tuple(code for code in _EXPLAINED if code != "D128" or not has_few_weights),
     )
 
 

@@ -25,6 +25,9 @@ WEIGHTED_FIX = (
     "sampler = WeightedRandomSampler((1 / torch.bincount(labels).float())[labels], num_samples=len(labels))"
     "   # labels: one for each training sample"
 )
+_CONSEQUENCES = ("D106", "D110", "E702", "E703", "E706", "E709", "T607")
+# Few weights leave out samples, as D107 and D127 count, and the few that are drawn are all that other rules read.
+_OF_FEW_WEIGHTS = ("D102", "D105", "D107", "D116", "D119", "D127", "L214", "T609", "T610")
 _Numbers = dict[str, Any]
 _MIN_MISPLACED, _MIN_MISPLACED_SHARE, _TOLERANCE, _SIGMAS = 5, 0.01, 0.05, 4.0
 
@@ -79,7 +82,7 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
             fix=WEIGHTED_FIX,
             setup_fix="balanced sampler",
             evidence={"weights": len(weights), "samples": sampler_weights.samples, "read": len(labels), **numbers},
-            explains=("D106", "D110", "E702", "E703", "E706", "E709", "T607"),
+            explains=(*_CONSEQUENCES, *(_OF_FEW_WEIGHTS if len(weights) < sampler_weights.samples else ())),
         )
 
 

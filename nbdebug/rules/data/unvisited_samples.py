@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
-from torch.utils.data import DataLoader, Sampler, SubsetRandomSampler, TensorDataset
+from torch.utils.data import DataLoader, Sampler, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
 
 from nbdebug.finding import Finding
 from nbdebug.measurements.visited_samples import REPEATED, VisitedSamples
@@ -56,6 +56,8 @@ def _chooses_on_purpose(loader: DataLoader[Any]) -> bool:
 
 def _finding(loader: DataLoader[Any], visited: VisitedSamples) -> Finding:
     sampler = type(loader.sampler).__name__
+    weights = loader.sampler.weights if isinstance(loader.sampler, WeightedRandomSampler) else None
+    has_few_weights = weights is not None and len(weights) < visited.samples  # the cause that D128 names
     return Finding(
         message=f"The training loader visits {visited.distinct:,} of the {visited.samples:,} samples of its dataset in "
         f"an epoch; its sampler is {sampler}.",
@@ -63,7 +65,7 @@ def _finding(loader: DataLoader[Any], visited: VisitedSamples) -> Finding:
         fix="train_loader = DataLoader(dataset, batch_size=32, shuffle=True)   # without a sampler",
         setup_fix="shuffled batches",
         evidence={"visited": visited.distinct, "samples": visited.samples, "sampler": sampler},
-        explains=("T609", "T610", "E709", "E702", "D106", "D119", "D128", "T607"),
+        explains=("T609", "T610", "E709", "E702", "D106", "D119", "T607", *(() if has_few_weights else ("D128",))),
         severity="note" if _chooses_on_purpose(loader) else None,
     )
 

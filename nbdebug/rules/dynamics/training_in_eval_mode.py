@@ -59,9 +59,10 @@ def training_in_eval_mode(
     Exactly: each call is recorded with its arguments, in one forward pass in train mode. Layers that your own
     ``train()`` keeps in eval mode (frozen statistics) and dropout with rate zero are not reported. In your loop: from
     ``least`` = 5 steps in eval mode, if they are a tenth of all, after others in train mode. If the whole run was in
-    eval mode, it is a warning if dropout was off and no part of the model is frozen, else a note. Single layers that
-    you keep in eval mode while the model is in train mode are reported only if they normalize with statistics of mean 0
-    and variance 1 that no batch has ever updated: such a layer does not normalize.
+    eval mode, it is a warning if dropout was off and no part of the model is frozen, or if a layer that is trained
+    normalizes with statistics of mean 0 and variance 1 that no batch has ever updated: such a layer does not normalize.
+    Else it is a note. Single layers that you keep in eval mode while the model is in train mode are reported only if
+    they have such statistics.
 
     ## How to fix
     Pass ``training=self.training``; call ``model.train()`` at the start of each training epoch.
@@ -277,6 +278,7 @@ def _left_in_eval_finding(
     passes, (off, total) = loop.forward_passes, counts
     drops = any(not isinstance(setup.eager_model.get_submodule(path), _NORM_TYPES) for path in affected_layers)
     whole = all(p.requires_grad for p in setup.eager_model.parameters())
+    unfitted = [path for path in affected_layers if _has_initial_statistics(setup.eager_model.get_submodule(path))]
     line, forward = passes.lines.get("step in eval mode", passes.lines.get("eval")), passes.lines.get("forward")
     fix, edits = "model.train()   # at the start of each training epoch", insert_before_loop(setup, forward, _TRAIN)
     cause = "The model was passed in eval mode, and train() was not called."
@@ -289,6 +291,8 @@ def _left_in_eval_finding(
         fix = f"{describe_edits(edits)}   # at the end of this evaluation" if edits else fix
     elif were_on and not edits:
         edits = restore_train_mode(line)
+    if unfitted and not were_on:
+        cause += f" No batch has updated the running statistics of {join_names(unfitted, 4)}, which do not normalize."
     return Finding(
         message=f"{off} of {_count_steps(total, loop)} ({off / total:.0%}) ran in eval mode, in which "
         f"{len(affected_layers)} layers ({join_names(affected_layers, 4)}) drop nothing or ignore the statistics "
@@ -299,7 +303,7 @@ def _left_in_eval_finding(
         edits=edits,
         evidence={"steps": total, "in eval mode": off, "layers": affected_layers[:8]},
         explains=("T609", "T611"),
-        severity=None if were_on else "warning" if drops and whole else "note",
+        severity=None if were_on else "warning" if (drops and whole) or unfitted else "note",
     )
 
 

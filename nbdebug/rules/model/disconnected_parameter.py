@@ -41,7 +41,14 @@ from nbdebug.setup.losses import is_from_torch
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.search import call_name
-from nbdebug.source.unused_results import find_discarded_call, find_unused_result, keep_result, store_result
+from nbdebug.source.unused_results import (
+    describe_unread,
+    find_discarded_call,
+    find_unused_result,
+    keep_result,
+    store_result,
+    unread_results,
+)
 
 _DISCRETE_DRAWS = ("multinomial", "bernoulli", "binomial", "poisson")  # which have no rsample()
 _WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
@@ -354,6 +361,9 @@ def _unused_part(
             return reason, unread.find_line(setup.eager_model), unread.describe_cause(), unread.describe_fix()
     losing_line = losing_line or (losing_call.line if losing_call else None)
     if losing_line or (is_called and setup.step_fn is None):
+        if call_line and (names := unread_results(call_line)):
+            is_recurrent = isinstance(setup.eager_model.get_submodule(path), (nn.RNNBase, nn.RNNCellBase))
+            return reason, losing_line or call_line, *describe_unread(path, names, is_state=is_recurrent)
         lost = "Their module is called, but its result" if is_called else "The result of this line"
         cause = _describe_discarded(losing_call, losing_line) or (
             f"{lost} is lost, or used in a way that passes no gradient."

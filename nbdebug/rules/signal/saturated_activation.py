@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -33,6 +32,8 @@ _LARGE_GAIN = 3.0  # the usual standard deviation of weights is at most 1.7 / �
 _USUAL_GAIN, _MAX_NAMES = "1 / √fan_in suits sigmoid and tanh", 6
 _LARGE_BIAS = 2.0  # where the slope of a sigmoid is 0.1
 _LARGE_GROWTH = 2.0
+_LARGE_INPUTS_IN_TRAINING = "The inputs of these activations are large"
+_NORMALIZE = "Standardize the inputs of the model, or normalize the values before this activation, as by nn.LayerNorm."
 _LARGE_INPUTS = "The inputs of the activation are large: the data are not scaled, or the initial weights are large."
 _LARGE_QUERIES = (
     "The queries and keys are so large that the scores are large in spite of their factor.",
@@ -202,27 +203,29 @@ def _explain_growth(setup: Setup, record: Record, module: str) -> tuple[str, str
     order = [item.name for item in record.modules]
     earlier = {*order[: order.index(module)]} if module in order else set()
     weights = [name for name in layer_weights(record) if module_of_parameter(name) in earlier]
-    with suppress(NotChecked, AttributeError):
+    try:
         growth = get_layer_signal(record, "weight.norm", weights[-1:])
-        factor = float(growth.largest[0] / growth.values[0, 0])
-        if factor > _LARGE_GROWTH:
-            return (
-                f"Training has increased {weights[-1]} to {factor:.2g} times its first norm.",
-                "Train again with a lower learning rate; if its inputs are not standardized, standardize them.",
-            )
-        weight = setup.eager_model.get_parameter(weights[-1])
-        # The first norm is that before training, or close to it; the root mean square is that of one row's sums.
-        gain = float(growth.values[0, 0]) / len(weight) ** 0.5
-        if weight.dim() > 1 and gain > _LARGE_GAIN:
-            return (
-                f"The initial weights are large: at the first measured step, the root mean square of {weights[-1]} is "
-                f"{gain:.2g} / √fan_in; {_USUAL_GAIN}. Training has not increased the norm much.",
-                f"torch.nn.init.xavier_uniform_(model.get_parameter({weights[-1]!r}))   # before training",
-            )
+    except NotChecked:  # no weights before the activation, or too few of their norms are recorded
+        return f"{_LARGE_INPUTS_IN_TRAINING}.", _NORMALIZE
+    factor, name = float(growth.largest[0] / growth.values[0, 0]), weights[-1]
+    if factor > _LARGE_GROWTH:
+        return (
+            f"Training has increased {name} to {factor:.2g} times its first norm.",
+            "Train again with a lower learning rate; if its inputs are not standardized, standardize them.",
+        )
+    weight = dict(setup.eager_model.named_parameters()).get(name)
+    # The first norm is that before training, or close to it; the root mean square is that of one row's sums.
+    gain = float(growth.values[0, 0]) / len(weight) ** 0.5 if weight is not None and weight.dim() > 1 else 0.0
+    if gain > _LARGE_GAIN:
+        return (
+            f"The initial weights are large: at the first measured step, the root mean square of {name} is "
+            f"{gain:.2g} / √fan_in; {_USUAL_GAIN}. Training has not increased the norm much.",
+            f"torch.nn.init.xavier_uniform_(model.get_parameter({name!r}))   # before training",
+        )
     return (
-        "The inputs of these activations are large, and the weights before them have hardly grown: the data are not "
-        "scaled, or earlier layers enlarge them.",
-        "Standardize the inputs of the model, or normalize the values before this activation, as by nn.LayerNorm.",
+        f"{_LARGE_INPUTS_IN_TRAINING}, and the weights before them have hardly grown: the data are not scaled, or "
+        "earlier layers enlarge them.",
+        _NORMALIZE,
     )
 
 

@@ -132,6 +132,20 @@ def test_stream_that_repeats_its_augmentation_is_reported_at_its_generator(draw:
     assert "# here" in (finding.where.source or "")
 
 
+def test_stream_that_never_ends_in_later_epochs_is_left() -> None:
+    def endless_later(stream: Stream, _: Any) -> Iterator[Any]:
+        np.random.seed(0)
+        while True:
+            for row, label in zip(stream.rows, stream.labels, strict=True):
+                yield row + 0.3 * np.random.randn(4), label
+            if stream.epoch <= 10:  # two epochs are compared, and eight have other seeds
+                return
+
+    stream = Stream(endless_later)
+    find_repeated_stream(DataLoader(stream, 16))
+    assert stream.epoch > 10
+
+
 @pytest.mark.parametrize(
     "draw",
     [

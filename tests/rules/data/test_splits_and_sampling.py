@@ -18,6 +18,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from nbdebug.finding import is_consequence
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from nbdebug.setup.task import parse_task
@@ -188,6 +189,20 @@ def test_sampler_that_repeats_a_few_samples_is_d107_at_its_line(weights: list[fl
     assert finding.code == "D107"
     assert finding.evidence["visited"] <= 30
     assert f"each {finding.evidence['draws'] / finding.evidence['visited']:.3g} times" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("code", "weights", "draws"),
+    [("D107", [0.2, 0.3, 0.5], 400), ("D107", [1.0] * 40, 400), ("D127", [1.0] * 40, 50), ("D127", [1.0] * 9, 10)],
+)
+def test_few_weights_are_the_cause_of_few_visited_samples(code: str, weights: list[float], draws: int) -> None:
+    def build() -> Setup:
+        sampler = WeightedRandomSampler(weights, draws, replacement=draws > len(weights))
+        return setup_of(DataLoader(POINTS, 16, sampler=sampler))
+
+    (visited,), (few,) = (rule_findings(build(), each) for each in (code, "D128"))
+    assert is_consequence(visited.code, visited.aspect, few.explains)
+    assert not is_consequence(few.code, few.aspect, visited.explains)
 
 
 @pytest.mark.parametrize("name", VISITED)

@@ -170,6 +170,25 @@ def test_underfitting_of_network_as_good_as_the_reference_is_quiet(name: str) ->
     assert [finding for finding in findings_of("T610", FITTED[name]) if finding.severity != "note"] == []
 
 
+@pytest.mark.parametrize("scale", [float("nan"), float("inf")])
+@pytest.mark.parametrize("task", ["regression", "classes"])
+def test_underfitting_of_run_that_ends_as_not_finite_is_quiet(scale: float, task: str) -> None:
+    is_regression = task == "regression"
+    data = (waves(), waves(256, seed=1)) if is_regression else (clusters(), clusters(seed=1))
+    setup = training_setup(mlp(4, 16, 1) if is_regression else mlp(8, 16, 6), *data, MSE if is_regression else CE)
+
+    def loop() -> None:
+        for number, (x, y) in enumerate([*setup.train_loader] * 20):
+            setup.optimizers[0].zero_grad()
+            assert setup.loss_fn is not None
+            (setup.loss_fn(setup.model(x), y) * (scale if number > 60 else 1)).backward()
+            setup.optimizers[0].step()
+
+    codes = {finding.code for finding in watch_report(setup, loop)}
+    assert "T603" in codes
+    assert not codes & {"T610", "T607", "O502"}
+
+
 @pytest.mark.parametrize("name", ["inputs shuffled in the loop", "tiny initial weights"])
 def test_stuck_at_chance_of_learnable_task_names_the_reference(name: str) -> None:
     tiny = training_setup(tiny_weights(), clusters(), clusters(seed=1), CE, optimizer=None, lr=1e-6)

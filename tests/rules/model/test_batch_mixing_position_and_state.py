@@ -215,13 +215,22 @@ class Smoothed(nn.Module):
 class OwnNoise(nn.Module):
     """Adds numbers of a generator of its own, which no seed resets."""
 
-    def __init__(self) -> None:
+    def __init__(self, scale: float = 1.0) -> None:
         super().__init__()
         self.body, self.head, generator = nn.Linear(4, 8), nn.Linear(8, 3), torch.Generator().manual_seed(1)
-        self.draw = lambda: torch.randn(8, generator=generator)
+        self.draw = lambda: scale * torch.randn(8, generator=generator)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.body(x.mean(1)) + self.draw())
+
+
+class CachedPositions(OwnNoise):
+    """Adds positions that the first call has computed, and noise as of sums in another order."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if id(self) not in STORE:
+            STORE[id(self)] = torch.sin(torch.arange(x.shape[1] * 4.0)).view(-1, 4)
+        return super().forward(x + STORE[id(self)])
 
 
 class KeptQueue(nn.Module):
@@ -253,13 +262,18 @@ OUTSIDE = {
     "lstm": lambda: KeptOutside(nn.LSTM(4, 8, batch_first=True)),
     "two layers": lambda: KeptOutside(nn.RNN(4, 8, 2, batch_first=True)),
     "half of the state": lambda: KeptOutside(nn.GRU(4, 8, batch_first=True), lambda state: 0.5 * state.detach()),
+    "faint state": lambda: KeptOutside(nn.GRU(4, 8, batch_first=True), lambda state: 1e-3 * state.detach()),
+    "faint state of two layers": lambda: KeptOutside(nn.RNN(4, 8, 2, batch_first=True), lambda s: 1e-3 * s.detach()),
     "class attribute": Smoothed,
 }
 NOT_CARRIED = {
     "state that is replaced": lambda: KeptOutside(nn.GRU(4, 8, batch_first=True), torch.zeros_like),
     "state that is never read": lambda: KeptOutside(nn.GRU(4, 8, batch_first=True), lambda state: None),
     "class attribute without effect": lambda: Smoothed(resets=True),
+    "state without effect": lambda: KeptOutside(nn.GRU(4, 8, batch_first=True), lambda state: 1e-9 * state.detach()),
     "generator": OwnNoise,
+    "faint noise": lambda: OwnNoise(1e-5),
+    "cache and faint noise": lambda: CachedPositions(1e-5),
     "queue": lambda: KeptQueue(),
     "counter": lambda: CountedCalls(count()),
 }

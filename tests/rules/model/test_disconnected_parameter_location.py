@@ -48,6 +48,40 @@ def test_disconnected_parameter_of_unused_layer_points_to_its_line(unused: str, 
     assert line in (finding.where.source or "")
 
 
+class TwoReaders(nn.Module):
+    """Reads a sequence twice; the state of the first reader may be lost."""
+
+    def __init__(self, lost: str) -> None:
+        super().__init__()
+        self.lost = lost
+        self.first, self.second = nn.GRU(4, 4, batch_first=True), nn.GRU(4, 4, batch_first=True)
+        self.scores, self.head = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        steps = x[:, None]
+        if self.lost == "scores":
+            scores = self.scores(x)  # noqa: F841
+            _, state = self.first(steps)
+            return self.head(self.second(steps, state)[0][:, -1])
+        _, state = self.first(steps)
+        outputs, state = self.second(steps)
+        return self.head(outputs[:, -1]) + self.scores(x)[:, :3]
+
+
+@pytest.mark.parametrize(
+    ("lost", "module", "fix"),
+    [
+        ("state", "first", "Pass state on, such as to the recurrent layer that continues from it."),
+        ("scores", "scores", "Compute the loss from scores too, or remove scores."),
+    ],
+)
+def test_disconnected_parameter_of_result_that_nothing_reads_says_so(lost: str, module: str, fix: str) -> None:
+    (finding,) = checkup_findings(setup_builder(TwoReaders(lost))(), "M301")
+    assert finding.where.module == module
+    assert finding.cause == f"The result of {module} is stored in `{lost}`, and nothing reads it."
+    assert finding.fix == fix
+
+
 def test_disconnected_parameter_in_module_list_points_to_list() -> None:
     class PartialLoop(nn.Module):
         def __init__(self) -> None:

@@ -136,10 +136,14 @@ def test_saturation_in_training_is_due_to_that_before_training(deviations: tuple
         (tanh_layers(5.0), "The initial weights are large"),
         (
             nn.Sequential(nn.Flatten(), nn.Linear(24, 24), Multiplication(300.0), *tanh_layers(None)[1:]),
-            "The inputs of these activations are large",
+            "The inputs of these activations are large, and the weights before them have hardly grown",
+        ),
+        (
+            nn.Sequential(nn.Flatten(), Multiplication(300.0), nn.Tanh(), nn.Linear(24, 3)),
+            "The inputs of these activations are large.",
         ),
     ],
-    ids=["weights", "inputs"],
+    ids=["weights", "inputs", "no weights before"],
 )
 def test_saturation_in_training_without_checkup_tells_initial_weights_from_inputs(model: nn.Module, cause: str) -> None:
     torch.manual_seed(0)
