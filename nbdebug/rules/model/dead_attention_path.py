@@ -23,12 +23,14 @@ def dead_attention_path(attention_effects: list[AttentionEffects]) -> Iterator[F
 
     ## What it does
     Reads the scores and the values of each attention in one pass. Reported when each query has the same score for all
-    keys that it may attend to, when all positions have the same value, or when all scores or values are zero, in each
-    sample and each head. Also reported when one layer makes queries, keys and values, and a part of them is detached.
+    keys that it may attend to, when all positions have the same value or the same query, or when all scores or values
+    are zero, in each sample and each head. Also reported when one layer makes queries, keys and values, and a part of
+    them is detached.
 
     ## Why it matters
     Equal scores make attention a plain mean, and equal values make its result the same whatever the scores are. In both
-    cases queries and keys get no gradient, and the layer can never learn what to attend to.
+    cases queries and keys get no gradient, and the layer can never learn what to attend to. With the same query
+    everywhere, all positions get the same result, apart from what a mask hides.
 
     ## How it is measured
     Attentions are recognized by what they compute, whoever wrote them: ``F.scaled_dot_product_attention``, or a product
@@ -53,6 +55,7 @@ def dead_attention_path(attention_effects: list[AttentionEffects]) -> Iterator[F
     zero = [effects for effects in attention_effects if effects.is_zero]
     detached = [effects for effects in attention_effects if effects.detached_where is not None]
     constant = [effects for effects in attention_effects if effects.has_equal_values]
+    equal_queries = [effects for effects in attention_effects if effects.has_equal_queries]
     if uniform:
         effects = uniform[0]
         yield Finding(
@@ -95,6 +98,18 @@ def dead_attention_path(attention_effects: list[AttentionEffects]) -> Iterator[F
             "over them.",
             fix="v = self.value(x)   # one value for each position",
             evidence={"attentions": len(constant), "keys": effects.keys},
+            explains=_CONSEQUENCES,
+        )
+    elif equal_queries:
+        effects = equal_queries[0]
+        yield Finding(
+            message=f"All {effects.queries} positions have the same query in {len(equal_queries)} of "
+            f"{len(attention_effects)} attentions: the scores of a key are the same for all of them.",
+            where=effects.scores_where,
+            cause="The queries are made of what all positions share: a mean, one position, or a tensor that is "
+            "expanded over them.",
+            fix="q = self.query(x)   # one query for each position",
+            evidence={"attentions": len(equal_queries), "queries": effects.queries},
             explains=_CONSEQUENCES,
         )
 

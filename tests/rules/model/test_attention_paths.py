@@ -263,3 +263,15 @@ def test_m320_queries_of_decoder_that_start_equal_are_silent() -> None:
     torch.manual_seed(0)
     setup = minimal_setup(ConstantQueries(), TOKENS, TOKENS[:, 0] % 3, nn.CrossEntropyLoss())
     assert rule_faults(setup, "M320") == []
+
+
+def first_expanded(part: Tensor) -> Tensor:
+    return part[..., :1, :].expand_as(part)
+
+
+@pytest.mark.parametrize("writing", ["products", "torch"])
+@pytest.mark.parametrize("change", [first_expanded, averaged], ids=["first", "mean"])
+def test_m320_one_query_for_all_positions_fires(writing: str, change: Callable[[Tensor], Tensor]) -> None:
+    (finding,) = rule_faults(attention_setup(writing, {"query": change}), "M320")
+    assert "same query" in finding.message
+    assert finding.evidence["attentions"] == 2
