@@ -275,3 +275,51 @@ def test_m320_one_query_for_all_positions_fires(writing: str, change: Callable[[
     (finding,) = rule_faults(attention_setup(writing, {"query": change}), "M320")
     assert "same query" in finding.message
     assert finding.evidence["attentions"] == 2
+
+
+def rolled_by_hand(part: Tensor) -> Tensor:
+    return torch.cat([part[..., -2:, :], part[..., :-2, :]], -2)
+
+
+@pytest.mark.parametrize("writing", ["products", "torch"])
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize(
+    ("part", "change", "distance"),
+    [
+        ("value", lambda value: value.roll(1, -2), 1),
+        ("value", rolled_by_hand, 2),
+        ("key", lambda value: value.roll(-1, -2), 1),
+    ],
+    ids=["values", "by hand", "keys"],
+)
+def test_m320_values_of_other_positions_are_a_warning(
+    writing: str, fused: bool, part: str, change: Callable[[Tensor], Tensor], distance: int
+) -> None:
+    (finding,) = rule_faults(attention_setup(writing, {part: change}, fused=fused), "M320")
+    assert finding.severity == "warning"
+    assert finding.evidence["distance"] == distance
+
+
+def shifted(part: Tensor) -> Tensor:
+    """Move by one position and fill the free one with zeros, as a memory of following tokens does."""
+    return F.pad(part, (0, 0, 1, 0))[..., :-1, :]
+
+
+def mixed_with_neighbor(part: Tensor) -> Tensor:
+    return (part + shifted(part)) / 2
+
+
+@pytest.mark.parametrize("writing", ["products", "torch"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"value": shifted},
+        {"key": mixed_with_neighbor},
+        {"key": lambda part: part.roll(1, -2), "value": lambda part: part.roll(1, -2)},
+        {"query": lambda part: part.roll(1, -2)},
+        {"value": lambda part: part.detach().roll(0, -2)},
+    ],
+    ids=["values shifted", "keys smeared", "both rolled", "queries rolled", "roll by none"],
+)
+def test_m320_other_shifts_are_quiet(writing: str, changes: dict[str, Callable[[Tensor], Tensor]]) -> None:
+    assert rule_faults(attention_setup(writing, changes), "M320") == []
