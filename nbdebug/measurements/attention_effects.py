@@ -33,12 +33,13 @@ class AttentionEffects:
     ``factors`` are the constants that multiply the scores, with that of torch's function; ``spread`` is the standard
     deviation of the scaled scores over the keys. ``is_uniform`` is True if each query has the same score for all keys,
     although neither queries nor keys are zero; ``is_zero`` if all scores or all values are zero; ``has_equal_values``
-    if all keys of a sample have the same value, which differs between samples. ``detached_where`` is a call that
-    detaches a part of what one layer makes for queries, keys and values; that layer gets a gradient through its other
-    parts. ``has_first_weights`` is True if the weights of the queries are a sample of a uniform distribution, as torch
-    initializes them. ``silent_heads`` return zeros, or what they return has no effect; ``equal_heads`` return the same
-    and get the same gradient. ``softmax_axis`` and ``summed_axis`` are axes of the weights, if they do not sum to one
-    over the keys. ``enlarged_where`` is the call that multiplies by the largest constant above one.
+    if all keys of a sample have the same value, which differs between samples, and ``has_equal_queries`` if all
+    positions have the same query. ``detached_where`` is a call that detaches a part of what one layer makes for
+    queries, keys and values; that layer gets a gradient through its other parts. ``has_first_weights`` is True if the
+    weights of the queries are a sample of a uniform distribution, as torch initializes them. ``silent_heads`` return
+    zeros, or what they return has no effect; ``equal_heads`` return the same and get the same gradient.
+    ``softmax_axis`` and ``summed_axis`` are axes of the weights, if they do not sum to one over the keys.
+    ``enlarged_where`` is the call that multiplies by the largest constant above one.
     """
 
     where: Location
@@ -53,6 +54,7 @@ class AttentionEffects:
     is_uniform: bool
     has_equal_values: bool
     is_zero: bool = False
+    has_equal_queries: bool = False
     detached_where: Location | None = None
     has_first_weights: bool = False
     heads: int = 1
@@ -75,7 +77,7 @@ def attention_effects(eval_outputs: EvalOutputs, attention_pass: AttentionPass) 
     if any(item.is_zero or item.silent_heads for item in effects):
         with _noise_added(eval_outputs.setup.eager_model, _NOISE):
             effects = _confirm_zeros(effects, _measure_pass(record_attention_pass(answers)))
-    if any(item.is_uniform or item.has_equal_values for item in effects):
+    if any(item.is_uniform or item.has_equal_values or item.has_equal_queries for item in effects):
         with _noise_added(eval_outputs.setup.eager_model, _MUCH_NOISE), fitted_statistics(answers) as fitted:
             effects = _confirm_equalities(effects, _measure_pass(record_attention_pass(fitted)))
     return effects
@@ -120,6 +122,7 @@ def _confirm_equalities(effects: list[AttentionEffects], repeated: list[Attentio
             item,
             is_uniform=item.is_uniform and again.is_uniform,
             has_equal_values=item.has_equal_values and again.has_equal_values,
+            has_equal_queries=item.has_equal_queries and again.has_equal_queries,
         )
         for item, again in _pairs(effects, repeated)
     ]
@@ -159,6 +162,7 @@ def _measure(attention: AttentionCall, gradient: Tensor | None, samples: int) ->
         _is_uniform(attention, scores, is_used),
         axes.keys is not None and _has_equal_values(attention.value.detach(), axes.keys, samples),
         not bool(scores.any()) or not bool(attention.value.any()),
+        attention.scores.name != "einsum" and _has_equal_values(attention.query.detach(), -2, samples),
         enlarged_where=enlarging.where if enlarging is not None else None,
     )
     weights, axis = attention.weights, axes.summed
@@ -243,7 +247,7 @@ def _compute_spread(attention: AttentionCall, scores: Tensor, is_used: Tensor) -
 
 
 def _has_equal_values(value: Tensor, axis: int, samples: int) -> bool:
-    """Return whether the values of all keys are the same, not all zero, and not the same in all samples.
+    """Return whether the values of all positions are the same, not all zero, and not the same in all samples.
 
     The values of a decoder whose queries start at zero are one constant: it attends to the input in later layers.
     """

@@ -71,7 +71,7 @@ def _compute_gradients(output: Tensor, values: list[Tensor]) -> list[Tensor | No
     if not output.requires_grad or not known:
         return [None] * len(values)
     with torch.enable_grad():
-        gradients = torch.autograd.grad((output * direction).sum(), known, allow_unused=True)
+        gradients = torch.autograd.grad((output * direction).sum(), known, retain_graph=True, allow_unused=True)
     by_id = {id(tensor): gradient for tensor, gradient in zip(known, gradients, strict=True)}
     return [by_id.get(id(tensor)) for tensor in values]
 

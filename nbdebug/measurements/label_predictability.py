@@ -79,13 +79,15 @@ class LabelProbe:
     relation, up to three further draws of other rows decide. ``shifted`` is the result for training
     labels shifted by one sample; it is measured if the unshifted labels are not predictable. ``cross_split_confusion``
     is the confusion matrix of validation classes (rows) as predicted by a learner fitted on the training split
-    (columns). ``is_by_position`` tells whether there is a class at each position, which the neighborhood predicts.
+    (columns); None for signs. ``is_by_position`` tells whether there is a class at each position, which the
+    neighborhood predicts; ``has_signs`` whether the two classes are -1 and 1, as for a hinge loss.
     """
 
     within: dict[str, LabelPredictability]
     shifted: dict[int, LabelPredictability]
     cross_split_confusion: Tensor | None = None
     is_by_position: bool = False
+    has_signs: bool = False
 
 
 @measurement
@@ -102,9 +104,15 @@ def label_probe(setup: Setup, tables: dict[str, SplitTable]) -> LabelProbe:
     train = usable["train"]
     if not within["train"].is_detectable and tables["train"].is_complete:
         shifted = {shift: _measure_predictability(train, shift, classes) for shift in (-1, 1)}
-    comparable = "val" in usable and usable["val"].features.shape[1] == train.features.shape[1]
+    has_signs = any(_are_signs(tables[split].labels) for split in usable)
+    comparable = "val" in usable and usable["val"].features.shape[1] == train.features.shape[1] and not has_signs
     confusion = _compute_confusion(train, usable["val"], classes) if comparable else None
-    return LabelProbe(within, shifted, confusion, tables["train"].labels is None)
+    return LabelProbe(within, shifted, confusion, tables["train"].labels is None, has_signs)
+
+
+def _are_signs(labels: Tensor | None) -> bool:
+    """Return whether all labels are -1 or 1, and both occur; -1 as a marker of missing labels is beside others."""
+    return labels is not None and bool((labels.abs() == 1).all()) and bool((labels < 0).any() and (labels > 0).any())
 
 
 def _measure_split(table: SplitTable, ignored: int | None, first: _ProbeSample, classes: int) -> LabelPredictability:
@@ -170,6 +178,7 @@ def _draw_probe_sample(table: SplitTable, ignored: int | None, draw: int = 0) ->
     position, a row is the neighborhood of a position. The rows of a sample are neighbors.
     """
     labels = table.labels
+    labels = (labels + 1) // 2 if labels is not None and _are_signs(labels) else labels
     classes = labels[:, None] if labels is not None else position_classes(table.targets, ignored)
     if classes is None or not table.inputs or not len(table) or (labels is not None and int(labels.min()) < 0):
         return None

@@ -123,7 +123,7 @@ def regression_on_class_indices(s: ProgramSource) -> Iterator[Mutation]:
             yield mutate(s.replace(call, text), blamed=[s.statement(call)])
 
 
-@operator("L211", "L208 L201 D102", fact="computes otherwise")
+@operator("L211 L206", "L208 L201 D102", fact="computes otherwise")
 def softmax_over_several_labels(s: ProgramSource) -> Iterator[Mutation]:
     """Several labels of one sample compete in one softmax."""
     for call in s.losses() if s.loss_kind() == "bce-logits" else ():

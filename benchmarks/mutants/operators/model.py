@@ -51,14 +51,14 @@ def head_relu(s: ProgramSource) -> Iterator[Mutation]:
     yield from _head(s, "torch.relu({})", "torch.nn.ReLU()")
 
 
-@operator("L209", "L210")
+@operator("L209 L218", "L210")
 def head_sigmoid_on_regression(s: ProgramSource) -> Iterator[Mutation]:
     """The model of an unbounded target ends with a sigmoid."""
     if s.loss_kind() == "regression":
         yield from _head(s, "torch.sigmoid({})", "torch.nn.Sigmoid()")
 
 
-@operator("L209", "L210")
+@operator("L209 L218", "L210")
 def head_tanh_on_regression(s: ProgramSource) -> Iterator[Mutation]:
     """The model of an unbounded target ends with a tanh."""
     if s.loss_kind() == "regression":

@@ -55,7 +55,7 @@ def positions_times_30(s: ProgramSource) -> Iterator[Mutation]:
         yield mutate(s.wrap(positions, "30 * {}"), modules=s.owners_within(node), blamed=[s.statement(node)])
 
 
-@operator("L206 M309 M320", _MIXED, fact="computes otherwise")
+@operator("L206 M309 M320 M305", "M310 M304", fact="computes otherwise")
 def weights_normalized_again_over_queries(s: ProgramSource) -> Iterator[Mutation]:
     """The weights of each key are divided by their sum, after the softmax over the keys."""
     for call, _axis, modules in softmaxes(s):

@@ -86,14 +86,15 @@ def labels_unrelated(
     ## What it does
     Predicts the label of each of some hundred samples by a kernel ridge regression on the others, then repeats this
     with shuffled labels. If there is no relation in one split, it tests for one in the other split and for labels that
-    belong to the previous or the next sample. A collate function of your own gets the same samples in several orders:
-    the pairs of input and target may not depend on it. An image with a target of its height and width is read several
-    times: both must be flipped, rotated and shifted alike. If an image is mirrored and its few real-valued targets stay
-    the same, a linear learner of the validation images tells whether one of them is a position. If maps or points are
-    mirrored with the image, two channels that are mirror images of each other must change places. A linear learner
-    predicts the target at each position from the image around it, for the target in all eight orientations. The target
-    of one sample is changed: it is a fault if only the gradient at the output of another sample changes. In your own
-    loop, it compares the rows that the model receives and the targets that the loss receives with those of the loader.
+    belong to the previous or the next sample. Targets of -1 and 1 are two classes. A collate function of your own gets
+    the same samples in several orders: the pairs of input and target may not depend on it. An image with a target of
+    its height and width is read several times: both must be flipped, rotated and shifted alike. If an image is mirrored
+    and its few real-valued targets stay the same, a linear learner of the validation images tells whether one of them
+    is a position. If maps or points are mirrored with the image, two channels that are mirror images of each other must
+    change places. A linear learner predicts the target at each position from the image around it, for the target in all
+    eight orientations. The target of one sample is changed: it is a fault if only the gradient at the output of another
+    sample changes. In your own loop, it compares the rows that the model receives and the targets that the loss
+    receives with those of the loader.
 
     ## Why it matters
     A network memorizes random labels as well as correct ones; only the validation score shows the difference.
@@ -246,7 +247,11 @@ def labels_unrelated(
             )
             is_certain = relation.is_detectable and split == "train"
             yield finding if is_certain else replace(finding, assumes=(LABELS_UNPREDICTABLE,))
-        elif split == "train" and not label_probe.is_by_position and loss_kind in _CLASS_LOSSES:
+        elif (
+            split == "train"
+            and not label_probe.is_by_position
+            and loss_kind in (_CLASS_LOSSES + _REGRESSION_LOSSES if label_probe.has_signs else _CLASS_LOSSES)
+        ):
             yield _finding(setup, split, relation, "This learner may be too simple for the task", "note")
 
 

@@ -1,4 +1,4 @@
-"""M320: queries, keys or values of an attention have no effect, or get no gradient."""
+"""M320: queries, keys or values of an attention have no effect, get no gradient, or belong to other positions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.attention_effects import AttentionEffects
+from nbdebug.measurements.shifted_values import ShiftedValues
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -18,17 +20,21 @@ _CONSEQUENCES = ("G403", "G415", "G416", "M306", "T601", "T606", "T607", "T608",
 
 
 @rule("M320", "error")
-def dead_attention_path(attention_effects: list[AttentionEffects]) -> Iterator[Finding]:
-    """Queries, keys or values of an attention have no effect, or get no gradient.
+def dead_attention_path(
+    attention_effects: list[AttentionEffects], shifted_values: list[ShiftedValues] | NotChecked
+) -> Iterator[Finding]:
+    """Queries, keys or values of an attention have no effect, get no gradient, or belong to other positions.
 
     ## What it does
     Reads the scores and the values of each attention in one pass. Reported when each query has the same score for all
-    keys that it may attend to, when all positions have the same value, or when all scores or values are zero, in each
-    sample and each head. Also reported when one layer makes queries, keys and values, and a part of them is detached.
+    keys that it may attend to, when all positions have the same value or the same query, or when all scores or values
+    are zero, in each sample and each head. Also reported when one layer makes queries, keys and values, and a part of
+    them is detached, and when values are rolled along the sequence: each key then weights the value of a neighbor.
 
     ## Why it matters
     Equal scores make attention a plain mean, and equal values make its result the same whatever the scores are. In both
-    cases queries and keys get no gradient, and the layer can never learn what to attend to.
+    cases queries and keys get no gradient, and the layer can never learn what to attend to. With the same query
+    everywhere, all positions get the same result, apart from what a mask hides.
 
     ## How it is measured
     Attentions are recognized by what they compute, whoever wrote them: ``F.scaled_dot_product_attention``, or a product
@@ -37,7 +43,8 @@ def dead_attention_path(attention_effects: list[AttentionEffects]) -> Iterator[F
     small random values first. What is zero must be so with noise added to all parameters too, so that layers that start
     at zero on purpose are not reported. What is equal must be so with ten times that noise, and with the statistics of
     the batch in normalization layers. Values that are the same in every sample are not reported: the queries of a
-    decoder may start as one constant.
+    decoder may start as one constant. The position that a key or a value belongs to is the one whose gradient is not
+    zero; only a shift around the ends of the sequence is reported, and as a warning.
 
     ## How to fix
     Compute the keys and the values from the sequence itself, one for each position, and do not average, expand or
@@ -53,6 +60,7 @@ def dead_attention_path(attention_effects: list[AttentionEffects]) -> Iterator[F
     zero = [effects for effects in attention_effects if effects.is_zero]
     detached = [effects for effects in attention_effects if effects.detached_where is not None]
     constant = [effects for effects in attention_effects if effects.has_equal_values]
+    equal_queries = [effects for effects in attention_effects if effects.has_equal_queries]
     if uniform:
         effects = uniform[0]
         yield Finding(
@@ -96,6 +104,32 @@ def dead_attention_path(attention_effects: list[AttentionEffects]) -> Iterator[F
             fix="v = self.value(x)   # one value for each position",
             evidence={"attentions": len(constant), "keys": effects.keys},
             explains=_CONSEQUENCES,
+        )
+    elif equal_queries:
+        effects = equal_queries[0]
+        yield Finding(
+            message=f"All {effects.queries} positions have the same query in {len(equal_queries)} of "
+            f"{len(attention_effects)} attentions: the scores of a key are the same for all of them.",
+            where=effects.scores_where,
+            cause="The queries are made of what all positions share: a mean, one position, or a tensor that is "
+            "expanded over them.",
+            fix="q = self.query(x)   # one query for each position",
+            evidence={"attentions": len(equal_queries), "queries": effects.queries},
+            explains=_CONSEQUENCES,
+        )
+    elif not isinstance(shifted_values, NotChecked) and shifted_values:
+        shifted = shifted_values[0]
+        yield Finding(
+            message=f"The values of {len(shifted_values)} of {len(attention_effects)} attentions belong to other "
+            f"positions than their keys: {shifted.distance} of {shifted.length} positions away, around the ends of the "
+            "sequence.",
+            where=shifted.where,
+            cause="The keys or the values are rolled along the positions, so each score weights the value of another "
+            "position.",
+            fix="# compute keys and values from the same positions; remove roll() between them and the attention",
+            evidence={"attentions": len(shifted_values), "distance": shifted.distance, "length": shifted.length},
+            explains=(*_CONSEQUENCES, "M305", "M310"),
+            severity="warning",
         )
 
 

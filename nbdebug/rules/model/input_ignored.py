@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import SEVERITIES, Finding, Location, Severity
+from nbdebug.measurements.constant_columns import ConstantColumns
 from nbdebug.measurements.input_usage import IgnoredColumn, IgnoredSteps, display_names
 from nbdebug.measurements.inverted_mask import PositionInfluence
 from nbdebug.measurements.isolated_segments import IsolatedSegments
@@ -36,6 +37,7 @@ def input_ignored(
     isolated_segments: IsolatedSegments | NotChecked | None,
     ignored_steps: IgnoredSteps | NotChecked | None,
     ignored_column: IgnoredColumn | NotChecked | None,
+    constant_columns: ConstantColumns | NotChecked | None,
     *,
     progress: float = 0.25,
 ) -> Iterator[Finding]:
@@ -48,7 +50,8 @@ def input_ignored(
     values for all samples, as ``step // steps`` does. Another input may be in the place of the
     padding mask, such as the numbers of segments: then the output depends only on the positions where it is not zero.
     An attention that compares the numbers of segments hides each segment from the others. A recurrent cell that always
-    gets the initial state forgets all steps but the last.
+    gets the initial state forgets all steps but the last. A layer that gets zeros in the place of some values uses only
+    the others.
 
     ## Why it matters
     The model cannot learn from an input that it does not use. It learns the mean of the targets, or what the other
@@ -66,6 +69,10 @@ def input_ignored(
 
     The first steps of a sequence are exchanged between samples: all but the last one, three quarters, or half. So is
     each column of two or three whole numbers for each sample, such as the numbers of a user and an item.
+
+    Columns that a layer gets are reported if ``cat`` joins a new tensor of a single value in their place, in eval mode
+    and in two passes in train mode. This is a note if that tensor does not have the shape of another one that is not
+    joined. Columns that an optional argument may fill are not reported.
 
     Segments are those of an input of integers. The tokens of one segment at a time are exchanged, with that input as it
     is and constant. Reported if a segment then has no effect on the output of its sample. If outputs have positions,
@@ -93,6 +100,8 @@ def input_ignored(
             yield _ignored_steps_finding(ignored_steps, eval_outputs)
         elif isinstance(ignored_column, IgnoredColumn):
             yield _ignored_column_finding(ignored_column, eval_outputs)
+        elif isinstance(constant_columns, ConstantColumns):
+            yield _constant_columns_finding(constant_columns)
         return
     ignores_all = len(ignored) == len(ignored_inputs)
     names = ", ".join(map(repr, display_names(ignored, eval_outputs)))
@@ -208,6 +217,22 @@ def _ignored_column_finding(ignored: IgnoredColumn, answers: EvalOutputs) -> Fin
         evidence={"column": ignored.column, "columns": ignored.width, "input": name},
         explains=("M307", "T601", "T606", "T608", "T610", "E709"),
         severity="warning",
+    )
+
+
+def _constant_columns_finding(columns: ConstantColumns) -> Finding:
+    """Report columns of the input of a layer that are a constant."""
+    return Finding(
+        message=f"{columns.weight} gets {columns.value:g} in {columns.count} of {columns.width} input columns, in all "
+        f"samples: {columns.call.name} joins a new tensor to the other values.",
+        where=columns.call.where,
+        cause="A constant takes the place of values that were computed. The weights of these columns learn nothing."
+        if columns.replaces_values
+        else "The weights of these columns learn nothing.",
+        fix="x = torch.cat([first, second], dim=-1)   # the values themselves, not zeros of their shape",
+        evidence={"weight": columns.weight, "columns": columns.count, "width": columns.width, "value": columns.value},
+        explains=("M307", "T601", "T606", "T608", "T610", "O503") if columns.replaces_values else (),
+        severity="warning" if columns.replaces_values else "note",
     )
 
 

@@ -47,6 +47,7 @@ def collapsed_representation(
     record: Record | NotChecked,
     graph: Graph | NotChecked,
     eval_outputs: EvalOutputs | NotChecked,
+    ignored_inputs: dict[str, bool] | NotChecked,
     *,
     alike: float = 2**-11,
     different: float = 0.05,
@@ -71,11 +72,12 @@ def collapsed_representation(
     ``different``, chosen a hundred times as large so that data with small differences are not reported). The last layer
     with weights must receive equal samples, so that a large bias of the head is not reported. The last layer with
     different samples must affect the output, or the graph of the loss must contain its parameters: otherwise, nothing
-    reads its values, and this rule reports nothing. Everything is measured in
-    eval mode, or in train mode if there is batch normalization, whose averages are meaningless before training; and
-    again with small random numbers in parameters that are all zero, since heads and residual branches may start so.
-    If the layers compute all nodes of a graph and the samples are node numbers, the nodes are compared instead.
-    It is an error then if the output is constant.
+    reads its values, and this rule reports nothing. Neither does it if samples that differ become equal up to rounding
+    from one layer to the next, and no input has an effect on the output: M306 names the operation that leaves them out.
+    Everything is measured in eval mode, or in train mode if there is batch normalization, whose averages are
+    meaningless before training; and again with small random numbers in parameters that are all zero, since heads and
+    residual branches may start so. If the layers compute all nodes of a graph and the samples are node numbers, the
+    nodes are compared instead. It is an error then if the output is constant.
 
     A loss rewards agreement only if it stays the same when the targets are exchanged among the samples, and does not
     increase when the mean output replaces each output. After a run with such a loss, the samples count as alike below
@@ -121,6 +123,9 @@ def collapsed_representation(
     last_layer, largest_spread = layers[last_index], max(layer.relative_spread for layer in layers)
     if _is_unread(last_layer, graph, eval_outputs):
         return  # the values do not become equal, and nothing reads them: M301 or M306 reports it
+    is_at_once = last_layer.relative_spread > different and layers[last_index + 1].relative_spread <= _ROUNDING
+    if is_at_once and not table_rows and _is_left_out(last_layer, ignored_inputs, eval_outputs):
+        return  # one operation leaves out all that the samples differ in: M306 names it
     yield Finding(
         message=f"The {rows} have almost the same activations after "
         f"{format_module(last_layer.where.module or last_layer.name)}: their distance from the mean "
@@ -155,6 +160,16 @@ def _is_unread(layer: LayerSpread, graph: Graph | NotChecked, answers: EvalOutpu
     module = answers.setup.eager_model.get_submodule(layer.where.module or "")
     leaves = {id(leaf) for leaf in graph.leaves}
     return not any(id(p) in leaves for p in module.parameters(recurse=False)) and not has_effect(answers, layer)
+
+
+def _is_left_out(
+    layer: LayerSpread, ignored_inputs: dict[str, bool] | NotChecked, answers: EvalOutputs | NotChecked
+) -> bool:
+    """Return whether no input has an effect, and the layer is not recurrent: such a state forgets step by step."""
+    if isinstance(ignored_inputs, NotChecked) or isinstance(answers, NotChecked):
+        return False
+    module = answers.setup.eager_model.get_submodule(layer.where.module or "")
+    return all(ignored_inputs.values()) and not isinstance(module, nn.RNNBase)
 
 
 def _agreement_findings(size: int, views: CollapsedViews, collapsed: float, partly: float) -> Iterator[Finding]:

@@ -122,6 +122,73 @@ EQUAL_CLASS_MAPS: dict[str, Callable[[], Setup]] = {
 }
 
 
+class _TwoInputs(nn.Module):
+    """Embeds both inputs of a pair by the same layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 8)
+
+    def forward(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        return self.layer(first), self.layer(second)
+
+
+def hinge(output: Tensor, target: Tensor) -> Tensor:
+    return (1 - output.squeeze(1) * target.reshape(-1)).clamp(min=0).mean()
+
+
+def signs_setup(loss: str, splits: str, labels: Callable[[Tensor], Tensor]) -> Setup:
+    """Setup of targets of -1 and 1, whose order is random in the splits that are named."""
+    first, second = X, torch.where(Y[:, None] > 0, X, -X) + 0.2 * torch.randn(800, 4, generator=GENERATOR)
+    related = (2 * (Y > 0).long() - 1) if loss == "pairs" else (X[:, 0] + X[:, 1] * X[:, 2]).sign().long()
+    parts = {"train": slice(0, 400), "val": slice(400, 800)}
+    loaders = []
+    for split, rows in parts.items():
+        y = labels(related[rows][PERMUTATION] if split in splits else related[rows])
+        inputs = (first[rows], second[rows]) if loss == "pairs" else (first[rows],)
+        loaders.append(DataLoader(TensorDataset(*inputs, y), 32))
+    losses: dict[str, Any] = {
+        "pairs": lambda output, target: nn.CosineEmbeddingLoss()(*output, target),
+        "hinge": hinge,
+        "logistic": lambda output, target: F.softplus(-output.squeeze(1) * target.reshape(-1)).mean(),
+        "squared": nn.MSELoss(),
+        "margin": lambda output, target: nn.SoftMarginLoss()(output.squeeze(1), target),
+    }
+    return Setup(_TwoInputs() if loss == "pairs" else nn.Linear(4, 1), *loaders, loss_fn=losses[loss])
+
+
+def in_a_column(labels: Tensor) -> Tensor:
+    return labels.float()[:, None]
+
+
+SIGNS = [("pairs", Tensor.float), ("hinge", Tensor.float), ("hinge", in_a_column), ("logistic", Tensor.long)]
+SIGNS += [("squared", in_a_column), ("margin", Tensor.float)]
+
+
+@pytest.mark.parametrize(("loss", "labels"), SIGNS)
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_signs_unrelated_to_inputs_are_an_error(loss: str, labels: Callable[[Tensor], Tensor], split: str) -> None:
+    (finding,) = rule_faults(signs_setup(loss, split, labels), "D105")
+    assert finding.evidence["split"] == split
+
+
+@pytest.mark.parametrize(("loss", "labels"), SIGNS)
+@pytest.mark.parametrize("splits", ["", "train val"])
+def test_signs_of_the_same_relation_in_both_splits_are_quiet(
+    loss: str, labels: Callable[[Tensor], Tensor], splits: str
+) -> None:
+    setup = signs_setup(loss, splits, labels)
+    assert [*rule_faults(setup, "D105"), *rule_faults(setup, "D125")] == []
+
+
+def test_missing_labels_of_minus_one_are_no_class() -> None:
+    missing = torch.rand(800, generator=torch.Generator().manual_seed(3)) < 0.3
+    labels = Y.where(~missing, -1)
+    setup = two_split_builder(network(3), X, labels[:400], labels[400:], nn.CrossEntropyLoss(ignore_index=-1))()
+    assert not Measurements(setup)["label_probe"].has_signs
+    assert rule_faults(setup, "D105") == []
+
+
 @pytest.mark.parametrize("name", UNRELATED_LABELS)
 def test_labels_unrelated_to_inputs_are_an_error(name: str) -> None:
     (finding,) = rule_faults(UNRELATED_LABELS[name](), "D105")

@@ -263,3 +263,63 @@ def test_m320_queries_of_decoder_that_start_equal_are_silent() -> None:
     torch.manual_seed(0)
     setup = minimal_setup(ConstantQueries(), TOKENS, TOKENS[:, 0] % 3, nn.CrossEntropyLoss())
     assert rule_faults(setup, "M320") == []
+
+
+def first_expanded(part: Tensor) -> Tensor:
+    return part[..., :1, :].expand_as(part)
+
+
+@pytest.mark.parametrize("writing", ["products", "torch"])
+@pytest.mark.parametrize("change", [first_expanded, averaged], ids=["first", "mean"])
+def test_m320_one_query_for_all_positions_fires(writing: str, change: Callable[[Tensor], Tensor]) -> None:
+    (finding,) = rule_faults(attention_setup(writing, {"query": change}), "M320")
+    assert "same query" in finding.message
+    assert finding.evidence["attentions"] == 2
+
+
+def rolled_by_hand(part: Tensor) -> Tensor:
+    return torch.cat([part[..., -2:, :], part[..., :-2, :]], -2)
+
+
+@pytest.mark.parametrize("writing", ["products", "torch"])
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize(
+    ("part", "change", "distance"),
+    [
+        ("value", lambda value: value.roll(1, -2), 1),
+        ("value", rolled_by_hand, 2),
+        ("key", lambda value: value.roll(-1, -2), 1),
+    ],
+    ids=["values", "by hand", "keys"],
+)
+def test_m320_values_of_other_positions_are_a_warning(
+    writing: str, fused: bool, part: str, change: Callable[[Tensor], Tensor], distance: int
+) -> None:
+    (finding,) = rule_faults(attention_setup(writing, {part: change}, fused=fused), "M320")
+    assert finding.severity == "warning"
+    assert finding.evidence["distance"] == distance
+
+
+def shifted(part: Tensor) -> Tensor:
+    """Move by one position and fill the free one with zeros, as a memory of following tokens does."""
+    return F.pad(part, (0, 0, 1, 0))[..., :-1, :]
+
+
+def mixed_with_neighbor(part: Tensor) -> Tensor:
+    return (part + shifted(part)) / 2
+
+
+@pytest.mark.parametrize("writing", ["products", "torch"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"value": shifted},
+        {"key": mixed_with_neighbor},
+        {"key": lambda part: part.roll(1, -2), "value": lambda part: part.roll(1, -2)},
+        {"query": lambda part: part.roll(1, -2)},
+        {"value": lambda part: part.detach().roll(0, -2)},
+    ],
+    ids=["values shifted", "keys smeared", "both rolled", "queries rolled", "roll by none"],
+)
+def test_m320_other_shifts_are_quiet(writing: str, changes: dict[str, Callable[[Tensor], Tensor]]) -> None:
+    assert rule_faults(attention_setup(writing, changes), "M320") == []

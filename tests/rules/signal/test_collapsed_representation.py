@@ -223,3 +223,64 @@ def test_layers_that_make_samples_alike_are_reported_though_they_are_frozen(froz
     model.stem.requires_grad_(not frozen)
     (finding,) = checkup_findings(setup_builder(model)(), "G415")
     assert "Each layer shrinks the differences" in finding.cause
+
+
+class FirstToken(nn.Module):
+    """A classifier of the first of some tokens, which is the same in all samples; ``mix`` passes others on to it."""
+
+    def __init__(self, mix: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.mix, self.start, self.embed = mix, nn.Parameter(torch.randn(1, 1, 8)), nn.Linear(1, 8)
+        blocks = [nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8)) for _ in range(2)]
+        self.blocks, self.head = nn.ModuleList(blocks), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat([self.start.expand(len(x), -1, -1), self.embed(x[..., None])], 1)
+        for block in self.blocks:
+            x = x + self.mix(x)
+            x = x + block(x)
+        return self.head(x[:, 0])
+
+
+def to_itself(x: Tensor) -> Tensor:
+    return torch.eye(x.shape[1]) @ x
+
+
+def past_only(x: Tensor) -> Tensor:
+    scores = (x @ x.transpose(1, 2)).masked_fill(torch.ones(x.shape[1], x.shape[1]).triu(1).bool(), float("-inf"))
+    return scores.softmax(-1) @ x
+
+
+def attended(x: Tensor) -> Tensor:
+    return (x @ x.transpose(1, 2) / 8**0.5).softmax(-1) @ x
+
+
+LEFT_OUT: dict[str, Callable[[Tensor], Tensor]] = {
+    "attention to itself": to_itself,
+    "nothing": torch.zeros_like,
+    "mean over the width": lambda x: x.mean(2, keepdim=True).expand_as(x),
+    "earlier tokens only": past_only,
+    "first token only": lambda x: x[:, :1].expand_as(x),
+}
+PASSED_ON: dict[str, Callable[[Tensor], Tensor]] = {
+    "attention": attended,
+    "mean": lambda x: x.mean(1, keepdim=True).expand_as(x),
+    "largest": lambda x: x.amax(1, keepdim=True).expand_as(x),
+    "neighbor": lambda x: x.roll(1, 1),
+    "later tokens": lambda x: x.flip(1).cumsum(1).flip(1),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_tokens_that_the_read_one_never_meets_are_ignored_inputs(name: str) -> None:
+    setup = setup_builder(FirstToken(LEFT_OUT[name]))
+    assert checkup_findings(setup(), "G415") == []
+    (finding,) = checkup_findings(setup(), "M306")
+    assert finding.severity == "error"
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_tokens_that_reach_the_read_one_are_quiet(name: str) -> None:
+    setup = setup_builder(FirstToken(PASSED_ON[name]))
+    assert [*checkup_findings(setup(), "G415"), *checkup_findings(setup(), "M306")] == []
