@@ -11,8 +11,9 @@ from benchmarks.mutants.operators import (
     optimizer,
     sequence,
     structure,
+    visibility,
 )
 from benchmarks.mutants.operators.registry import OPERATORS, Operator
 
-__all__ = ["OPERATORS", "Operator"]
-__all__ += ["attention", "blocks", "data", "evaluation", "loop", "loss", "model", "optimizer", "sequence", "structure"]
+__all__ = ["OPERATORS", "Operator", "attention", "blocks", "data", "evaluation", "loop", "loss", "model"]
+__all__ += ["optimizer", "sequence", "structure", "visibility"]
