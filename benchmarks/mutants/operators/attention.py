@@ -174,6 +174,19 @@ def output_projection_forgotten(s: ProgramSource) -> Iterator[Mutation]:
                 yield mutate(s.replace(call, s.of(call.args[0])), modules=names, blamed=[s.statement(call)])
 
 
+@operator("M301 M320 M315 G416", "O503", fact="computes otherwise")
+def keys_mixed_in_the_place_of_values(s: ProgramSource) -> Iterator[Mutation]:
+    """The weights are those of the keys, and so is what they mix."""
+    for parts in attentions(s):
+        key = parts.key
+        while isinstance(key, ast.Call) and callee(key) == "transpose" and isinstance(key.func, ast.Attribute):
+            key = key.func.value
+        if isinstance(key, ast.Attribute) and key.attr in ("mT", "T"):
+            key = key.value
+        edit = s.replace(parts.value, s.of(key))
+        yield mutate(edit, modules=[*parts.modules, *s.owners_within(parts.value)], blamed=[s.statement(parts.mixture)])
+
+
 # Scores
 
 

@@ -87,6 +87,47 @@ def causal_mask_transposed(s: ProgramSource) -> Iterator[Mutation]:
         yield mutate(s.replace(call, text), blamed=[s.statement(call)], modules=_attention_names(s))
 
 
+@operator("G405 T603 G406 M305", "M306", fact="computes otherwise")
+def causal_mask_hides_the_diagonal(s: ProgramSource) -> Iterator[Mutation]:
+    """No position sees itself, and the first one sees nothing."""
+    for call in _triangles(s):
+        yield mutate(s.wrap(call.args[0], "({}) - 1"), blamed=[s.statement(call)], modules=_attention_names(s))
+    for call in s.run_nodes(ast.Call):
+        if callee(call) == "generate_square_subsequent_mask" and len(call.args) == 1:
+            size = s.of(call.args[0])
+            text = f'torch.full(({size}, {size}), float("-inf")).triu()'
+            names = [name for forward in s.forwards() for name in s.owners_within(forward)]
+            yield mutate(s.replace(call, text), blamed=[s.statement(call)], modules=names)
+
+
+@operator("M310 M305", "D123 D115 D126", fact="computes otherwise")
+def mask_added_as_numbers(s: ProgramSource) -> Iterator[Mutation]:
+    """The ones and zeros of a mask are added to the scores and hide nothing."""
+    for call, scores, mask, _, modules in _fills(s):
+        text = f"({s.of(scores)} + ({s.of(mask)}).float())"
+        yield mutate(s.replace(call, text), modules=modules, blamed=[s.statement(call)])
+    for mask, modules in _masks(s) if "from transformers import" not in s.text else ():
+        if isinstance(s.parents[mask], ast.keyword) and s.of(mask) != "None":
+            yield mutate(s.wrap(mask, "({}).float()"), modules=modules, blamed=[s.statement(mask)])
+    for call in s.run_nodes(ast.Call):
+        padding = s.argument(call, "src_key_padding_mask")
+        if padding is not None and s.owners(call, "called"):
+            modules = s.owners(call, "called")
+            yield mutate(s.wrap(padding, "({}).float()"), modules=modules, blamed=[s.statement(call)])
+
+
+@operator("M310", "D123 M306", fact="computes otherwise")
+def padding_mask_of_another_token(s: ProgramSource) -> Iterator[Mutation]:
+    """A token that means something is taken for padding, and padding is not."""
+    for forward in s.forwards():
+        inputs = [argument.arg for argument in forward.args.args]
+        for node in s.run_nodes(ast.Compare, within=forward):
+            is_test = isinstance(node.ops[0], (ast.Eq, ast.NotEq)) and s.of(node.left) in inputs
+            if is_test:
+                edit = s.wrap(node.comparators[0], "{} + 1")
+                yield mutate(edit, blamed=[s.statement(node)], modules=s.owners_within(forward))
+
+
 def _attention_names(s: ProgramSource) -> list[str]:
     return ["attention", "attn", "attentions", *(name for parts in attentions(s) for name in parts.modules)]
 
