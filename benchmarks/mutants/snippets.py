@@ -178,3 +178,10 @@ def set_scale(model, change):
             module.scaling = change(module.scaling)
     return model
 """
+
+ZERO_LAYER = """
+def zero_layer(layer):
+    for weight in layer.parameters():
+        torch.nn.init.zeros_(weight)
+    return layer
+"""

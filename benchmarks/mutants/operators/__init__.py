@@ -1,6 +1,7 @@
 """Mutation operators by family."""
 
 from benchmarks.mutants.operators import (
+    architecture,
     attention,
     blocks,
     data,
@@ -9,10 +10,13 @@ from benchmarks.mutants.operators import (
     loss,
     model,
     optimizer,
+    outputs,
+    recurrence,
     sequence,
     structure,
+    visibility,
 )
 from benchmarks.mutants.operators.registry import OPERATORS, Operator
 
-__all__ = ["OPERATORS", "Operator"]
-__all__ += ["attention", "blocks", "data", "evaluation", "loop", "loss", "model", "optimizer", "sequence", "structure"]
+__all__ = ["OPERATORS", "Operator", "architecture", "attention", "blocks", "data", "evaluation", "loop", "loss"]
+__all__ += ["model", "optimizer", "outputs", "recurrence", "sequence", "structure", "visibility"]

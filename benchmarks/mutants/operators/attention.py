@@ -1,4 +1,4 @@
-"""Mistakes inside attention: its masks, its queries, keys and values, its scores, its heads and its cache."""
+"""Mistakes inside attention: its queries, keys and values, its scores and its heads."""
 
 from __future__ import annotations
 
@@ -174,6 +174,19 @@ def output_projection_forgotten(s: ProgramSource) -> Iterator[Mutation]:
                 yield mutate(s.replace(call, s.of(call.args[0])), modules=names, blamed=[s.statement(call)])
 
 
+@operator("M301 M320 M315 G416", "O503", fact="computes otherwise")
+def keys_mixed_in_the_place_of_values(s: ProgramSource) -> Iterator[Mutation]:
+    """The weights are those of the keys, and so is what they mix."""
+    for parts in attentions(s):
+        key = parts.key
+        while isinstance(key, ast.Call) and callee(key) == "transpose" and isinstance(key.func, ast.Attribute):
+            key = key.func.value
+        if isinstance(key, ast.Attribute) and key.attr in ("mT", "T"):
+            key = key.value
+        edit = s.replace(parts.value, s.of(key))
+        yield mutate(edit, modules=[*parts.modules, *s.owners_within(parts.value)], blamed=[s.statement(parts.mixture)])
+
+
 # Scores
 
 
@@ -345,167 +358,3 @@ def heads_merged_without_transpose(s: ProgramSource) -> Iterator[Mutation]:
             is_merge = callee(call) == "reshape" and isinstance(inner, ast.Call) and callee(inner) == "transpose"
             if is_merge and isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
                 yield mutate(s.replace(inner, s.of(inner.func.value)), modules=modules_of(s, function))
-
-
-# Masks
-
-
-def _fills(s: ProgramSource) -> Iterator[tuple[ast.Call, ast.expr, ast.expr, ast.expr, list[str]]]:
-    """Yield the calls of masked_fill on scores: the call, the scores, the mask, the value, the modules."""
-    for function in s.forwards():
-        for call in s.run_nodes(ast.Call, within=function):
-            if callee(call) == "masked_fill" and len(call.args) == 2 and isinstance(call.func, ast.Attribute):
-                yield call, call.func.value, call.args[0], call.args[1], modules_of(s, function)
-
-
-def _masks(s: ProgramSource) -> Iterator[tuple[ast.expr, list[str]]]:
-    """Yield the masks that are given to attention functions, and the modules in which that happens."""
-    for _, _, mask, _, modules in _fills(s):
-        yield mask, modules
-    for function in s.forwards():
-        for call in s.run_nodes(ast.Call, within=function):
-            for keyword in call.keywords:
-                if keyword.arg in ("attn_mask", "key_padding_mask", "attention_mask"):
-                    yield keyword.value, [*modules_of(s, function), *s.owners(call, "called")]
-
-
-@operator("M310 M305", "D115 D123 D126", fact="computes otherwise")
-def attention_mask_forgotten(s: ProgramSource) -> Iterator[Mutation]:
-    """Scores are not masked."""
-    for call, scores, _, _, modules in _fills(s):
-        yield mutate(s.replace(call, s.of(scores)), modules=modules, blamed=[s.statement(call)])
-    for mask, modules in _masks(s):
-        if isinstance(s.parents[mask], ast.keyword):
-            yield mutate(s.replace(mask, "None"), modules=modules, blamed=[s.statement(mask)])
-
-
-@operator("M310 M305 G405 G406", "D115 D123 M306 M307 T603", fact="computes otherwise")
-def attention_mask_inverted(s: ProgramSource) -> Iterator[Mutation]:
-    """What should be hidden is shown, and the reverse."""
-    for mask, modules in _masks(s):
-        text = "(1 - {})" if "attention_mask=" in s.of(s.statement(mask)) else "~({})"
-        yield mutate(s.wrap(mask, text), modules=modules, blamed=[s.statement(mask)])
-
-
-@operator("M310 M305", "D115 D123 D126", fact="computes otherwise")
-def masked_scores_of_zero(s: ProgramSource) -> Iterator[Mutation]:
-    """Masked scores become zero, which is no small score."""
-    for call, _, _, value, modules in _fills(s):
-        yield mutate(s.replace(value, "0.0"), modules=modules, blamed=[s.statement(call)])
-
-
-@operator("M310 M305", "D115 D123 D126 L206", fact="computes otherwise")
-def mask_after_softmax(s: ProgramSource) -> Iterator[Mutation]:
-    """The weights are masked after the softmax, so that their sum counts what is hidden."""
-    for call, scores, mask, _, modules in _fills(s):
-        function = s.above(call, ast.FunctionDef)
-        softmax = next((c for c, _, _ in softmaxes(s) if s.above(c, ast.FunctionDef) is function), None)
-        if softmax is not None:
-            edits = (s.replace(call, s.of(scores)), s.wrap(softmax, f"{{}}.masked_fill({s.of(mask)}, 0.0)"))
-            yield mutate(*edits, modules=modules, blamed=[s.statement(softmax)])
-
-
-def _triangles(s: ProgramSource) -> Iterator[ast.Call]:
-    for call in s.run_nodes(ast.Call):
-        if callee(call) in ("triu", "tril") and len(call.args) == 1 and s.above(call, ast.FunctionDef) is not None:
-            yield call
-
-
-@operator("M305", "D115 D126", fact="computes otherwise")
-def causal_mask_one_too_late(s: ProgramSource) -> Iterator[Mutation]:
-    """Each position sees the next one."""
-    for call in _triangles(s):
-        yield mutate(s.wrap(call.args[0], "({}) + 1"), blamed=[s.statement(call)], modules=_attention_names(s))
-
-
-@operator("M305 G405 G406", "D115 D126 M306 T603", fact="computes otherwise")
-def causal_mask_transposed(s: ProgramSource) -> Iterator[Mutation]:
-    """Each position sees the later ones only."""
-    for call in _triangles(s):
-        text = f"{s.of(call)}.flip(0, 1)"
-        yield mutate(s.replace(call, text), blamed=[s.statement(call)], modules=_attention_names(s))
-
-
-def _attention_names(s: ProgramSource) -> list[str]:
-    return ["attention", "attn", "attentions", *(name for parts in attentions(s) for name in parts.modules)]
-
-
-def _four_axes(s: ProgramSource) -> Iterator[ast.Subscript]:
-    """Yield the padding masks that get axes for heads and queries."""
-    for node in s.run_nodes(ast.Subscript):
-        if s.of(node.slice).replace(" ", "") == ":,None,None,:":
-            yield node
-
-
-@operator("M310 G405", "D123 G406 T603", fact="computes otherwise")
-def padding_masks_queries(s: ProgramSource) -> Iterator[Mutation]:
-    """The padding mask is broadcast along the keys: it hides queries."""
-    for node in _four_axes(s):
-        text = f"{s.of(node.value)}[:, None, :, None]"
-        yield mutate(s.replace(node, text), blamed=[s.statement(node)], modules=_attention_names(s))
-
-
-@operator("M310 M304", "D123", fact="computes otherwise")
-def padding_mask_of_the_first_sample(s: ProgramSource) -> Iterator[Mutation]:
-    """All samples get the padding mask of the first."""
-    for node in _four_axes(s):
-        text = f"{s.of(node.value)}[:1, None, None, :]"
-        yield mutate(s.replace(node, text), blamed=[s.statement(node)], modules=_attention_names(s))
-
-
-# Cache
-
-
-def _cache_appends(s: ProgramSource) -> Iterator[ast.Call]:
-    for function in s.forwards():
-        for call in s.run_nodes(ast.Call, within=function):
-            parts = call.args[0] if callee(call) == "cat" and call.args else None
-            if isinstance(parts, ast.List) and len(parts.elts) == 2 and isinstance(parts.elts[0], ast.Subscript):
-                yield call
-
-
-def _of_cache(s: ProgramSource, call: ast.Call, text: str) -> Mutation:
-    function = s.above(call, ast.FunctionDef)
-    modules = modules_of(s, function) if function is not None else []
-    return mutate(s.replace(call, text), blamed=[s.statement(call)], modules=modules)
-
-
-@operator("M324", fact="only the record differs")
-def cached_keys_forgotten(s: ProgramSource) -> Iterator[Mutation]:
-    """The cached keys or values are replaced by the new ones, repeated."""
-    for call in _cache_appends(s):
-        parts = call.args[0]
-        if isinstance(parts, ast.List):
-            yield _of_cache(s, call, f"{s.of(parts.elts[1])}[:, :, -1:].expand_as({s.of(call)})")
-
-
-@operator("M324", fact="only the record differs")
-def cached_keys_before_the_past(s: ProgramSource) -> Iterator[Mutation]:
-    """New keys or values are put before the cached ones."""
-    for call in _cache_appends(s):
-        parts = call.args[0]
-        if isinstance(parts, ast.List):
-            first, second = map(s.of, parts.elts)
-            yield _of_cache(s, call, s.of(call).replace(s.of(parts), f"[{second}, {first}]"))
-
-
-@operator("M324", fact="only the record differs")
-def cached_positions_restart(s: ProgramSource) -> Iterator[Mutation]:
-    """Positions of cached decoding start at zero again."""
-    for function in s.forwards():
-        for assign in s.run_nodes(ast.Assign, within=function):
-            if s.of(assign.targets[0]) == "start" and isinstance(assign.value, ast.IfExp):
-                users = [node for node in s.run_nodes(ast.Assign, within=function) if "start" in s.of(node.value)]
-                names = [name for user in users for name in s.owners_within(user)]
-                yield mutate(s.replace(assign.value, "0"), modules=modules_of(s, function) + names, blamed=users)
-
-
-@operator("M324", fact="only the record differs")
-def cache_of_one_layer_for_all(s: ProgramSource) -> Iterator[Mutation]:
-    """All layers read the cache of the first."""
-    for function in s.forwards():
-        for node in s.run_nodes(ast.Subscript, within=function):
-            if s.of(node.slice) in ("i", "index"):
-                is_cache = any(word in s.of(node.value) for word in ("cache", "past"))
-                if is_cache:
-                    yield mutate(s.replace(node.slice, "0"), modules=modules_of(s, function))

@@ -75,6 +75,15 @@ def positions_drown_tokens(s: ProgramSource) -> Iterator[Mutation]:
         yield mutate(s.wrap(positions, "100 * {}"), modules=s.owners_within(node), blamed=[s.statement(node)])
 
 
+@operator("M301 E701 M315 M303", "R902 O503 M311", fact="parameters stay")
+def positions_made_anew_in_forward(s: ProgramSource) -> Iterator[Mutation]:
+    """Each forward pass makes random positions of its own."""
+    for node, positions in position_sums(s):
+        names = s.owners_within(positions) or [s.of(positions).removeprefix("self.").split("[")[0]]
+        text = "torch.nn.Parameter(torch.randn_like({}))"
+        yield mutate(s.wrap(positions, text), modules=names, blamed=[s.statement(node)])
+
+
 # Residual paths
 
 
