@@ -178,3 +178,13 @@ def set_scale(model, change):
             module.scaling = change(module.scaling)
     return model
 """
+
+FIRST_COPY = """
+_copies = []
+
+
+def first_copy(model):
+    if not _copies:
+        _copies.append(__import__("copy").deepcopy(model))
+    return _copies[0]
+"""
