@@ -131,7 +131,7 @@ def old_copy_evaluated(s: ProgramSource) -> Iterator[Mutation]:
         yield mutate(s.wrap(call.func, "first_copy({})"), s.define(FIRST_COPY), blamed=[s.statement(call)])
 
 
-@operator("D109 D104", "E710", fact="only the record differs")
+@operator("D109 D104", "E710", fact="by construction")
 def inputs_scaled_in_evaluation_only(s: ProgramSource) -> Iterator[Mutation]:
     """The evaluation divides the inputs by 255, the training does not."""
     for call in _evaluated(s):
