@@ -185,6 +185,13 @@ def callee(call: ast.Call) -> str | None:
     return call.func.id if isinstance(call.func, ast.Name) else None
 
 
+def receiver(statement: ast.stmt) -> ast.expr | None:
+    """Return the object whose method a statement calls."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    function = call.func if isinstance(call, ast.Call) else None
+    return function.value if isinstance(function, ast.Attribute) else None
+
+
 def has_starred(call: ast.Call) -> bool:
     """Check whether a call passes ``*args`` or ``**kwargs``."""
     return any(isinstance(argument, ast.Starred) for argument in call.args) or any(k.arg is None for k in call.keywords)

@@ -185,3 +185,13 @@ def zero_layer(layer):
         torch.nn.init.zeros_(weight)
     return layer
 """
+
+FIRST_COPY = """
+_copies = []
+
+
+def first_copy(model):
+    if not _copies:
+        _copies.append(__import__("copy").deepcopy(model))
+    return _copies[0]
+"""

@@ -4,6 +4,7 @@ from benchmarks.mutants.operators import (
     architecture,
     attention,
     blocks,
+    checkpoints,
     data,
     evaluation,
     loop,
@@ -12,11 +13,14 @@ from benchmarks.mutants.operators import (
     optimizer,
     outputs,
     recurrence,
+    sampling,
+    schedule,
     sequence,
     structure,
     visibility,
 )
 from benchmarks.mutants.operators.registry import OPERATORS, Operator
 
-__all__ = ["OPERATORS", "Operator", "architecture", "attention", "blocks", "data", "evaluation", "loop", "loss"]
-__all__ += ["model", "optimizer", "outputs", "recurrence", "sequence", "structure", "visibility"]
+__all__ = ["OPERATORS", "Operator", "architecture", "attention", "blocks", "checkpoints", "data", "evaluation", "loop"]
+__all__ += ["loss", "model", "optimizer", "outputs", "recurrence", "sampling", "schedule", "sequence", "structure"]
+__all__ += ["visibility"]

@@ -203,3 +203,66 @@ def seeded_for_each_sample(s: ProgramSource) -> Iterator[Mutation]:
         if function.name == "__getitem__" and any(word in s.of(function) for word in words):
             text = "torch.manual_seed(0)\n__import__('random').seed(0)\n__import__('numpy').random.seed(0)"
             yield mutate(s.before(function.body[0], text))
+
+
+@operator("D104 G408", _SCALING, data="own", placed=False)
+def features_on_other_scales(s: ProgramSource) -> Iterator[Mutation]:
+    """Every second feature of both splits is a thousand times larger than the others."""
+    if _has_float_inputs(s):
+        yield from _change(s, "[t[0] * 1000.0 ** (torch.arange(t[0].shape[-1]) % 2)] + t[1:]", BOTH)
+
+
+@operator("D109 D104", "D108 G408 L208 M312", placed=False)
+def training_inputs_by_255(s: ProgramSource) -> Iterator[Mutation]:
+    """Training inputs are divided by 255 once more, validation inputs are not."""
+    if _has_float_inputs(s):
+        yield from _change(s, "[t[0] / 255.0] + t[1:]")
+
+
+@operator("D112 D107 D122 M306", f"{_SCALING} D108 D105 D111 D113", data="own", placed=False)
+def inputs_stored_as_bytes(s: ProgramSource) -> Iterator[Mutation]:
+    """Inputs of both splits are scaled to 0 to 1 and then stored as whole numbers, so that nearly all are zero."""
+    if _has_float_inputs(s):
+        stored = "((t[0] - t[0].min()) / (t[0].max() - t[0].min())).to(torch.uint8).float()"
+        yield from _change(s, f"[{stored}] + t[1:]", BOTH)
+
+
+@operator("D103 D113", "D121 D104", data="own", placed=False)
+def logarithm_of_zero(s: ProgramSource) -> Iterator[Mutation]:
+    """Inputs of both splits are logarithms, also of values that are zero."""
+    if _has_float_inputs(s):
+        yield from _change(s, "[t[0].clamp(min=0).log()] + t[1:]", BOTH)
+
+
+@operator("D110 D109", "D108 L208", placed=False)
+def training_targets_in_other_units(s: ProgramSource) -> Iterator[Mutation]:
+    """Training targets are in hundreds, validation targets are not."""
+    if s.loss_kind() == "regression":
+        yield from _change(s, "t[:-1] + [t[-1] / 100.0]")
+
+
+@operator("D103 D113", "D121", placed=False)
+def missing_target(s: ProgramSource) -> Iterator[Mutation]:
+    """One target of the training split is NaN."""
+    if s.loss_kind() in ("regression", "bce-logits"):
+        yield from _change(s, "t[:-1] + [t[-1].float().index_fill(0, torch.tensor([7]), float('nan'))]")
+
+
+@operator("D113 D107 D122", "D109 D114 D111", fact="by construction", placed=False)
+def unread_rows_of_zeros(s: ProgramSource) -> Iterator[Mutation]:
+    """Three of ten training inputs could not be read and are zero."""
+    if _has_float_inputs(s):
+        yield from _change(s, "[t[0] * (torch.rand(len(t[0])) > 0.3).view(-1, *[1] * (t[0].dim() - 1))] + t[1:]")
+
+
+@operator("D119 D110 D106 E706", "D105 D109 D125 D111", placed=False)
+def labels_of_one_class(s: ProgramSource) -> Iterator[Mutation]:
+    """All training rows have the label zero, as with images in one folder."""
+    if _is_single_label(s):
+        yield from _change(s, "t[:-1] + [torch.zeros_like(t[-1])]")
+
+
+@operator("D107 D122 D112", "D105 D109 D111 M306", placed=False)
+def buffer_shared_by_all_rows(s: ProgramSource) -> Iterator[Mutation]:
+    """All training rows share one buffer, and so hold the input of the last row."""
+    yield from _change(s, "[t[0][-1:].expand_as(t[0]).clone()] + t[1:]")

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from benchmarks.mutants.operators.registry import operator
-from benchmarks.mutants.program_source import ProgramSource, callee, mutate
+from benchmarks.mutants.program_source import ProgramSource, callee, mutate, receiver
 from benchmarks.mutants.snippets import BATCH_COUNT, CARRIED, PREVIOUS, REPEATED
 from benchmarks.mutants.source import Mutation
 
@@ -226,3 +226,33 @@ def same_batch_at_every_step(s: ProgramSource) -> Iterator[Mutation]:
     for node in s.iterations("train"):
         if s.above(node, ast.For) in s.training_loops():
             yield mutate(s.wrap(node, "repeated({})"), s.define(REPEATED))
+
+
+@operator("G411 R904 O508", "G402 G403")
+def weights_clamped_after_the_step(s: ProgramSource) -> Iterator[Mutation]:
+    """Weights are clamped to a hundredth after each step, as a Wasserstein critic's are."""
+    for update in s.updates():
+        if (optimizer := receiver(update.step)) is not None:
+            weights = f'(w for group in {s.of(optimizer)}.param_groups for w in group["params"])'
+            text = f"for weight in {weights}:\n    weight.data.clamp_(-0.01, 0.01)"
+            yield mutate(s.after(update.step, text), blamed=[update.step])
+
+
+@operator("O512 G404 O501 G410", "O508 G412")
+def scaled_loss_never_unscaled(s: ProgramSource) -> Iterator[Mutation]:
+    """The loss is scaled by 65536 as for half precision, and the gradients are not unscaled."""
+    if any(callee(call) == "SGD" for call in s.optimizers()):
+        for update in s.updates():
+            call = update.backward.value if isinstance(update.backward, ast.Expr) else None
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                blamed = [update.backward, update.step]
+                yield mutate(s.wrap(call.func.value, "(65536 * ({}))"), blamed=blamed)
+
+
+@operator("O506 O511 O505 L214", "O510", fact="computes otherwise")
+def gradients_cleared_before_most_steps(s: ProgramSource) -> Iterator[Mutation]:
+    """The optimizer steps in every fourth batch, and gradients are cleared in each."""
+    for zero_grad, backward, step in s.updates():
+        if zero_grad is not None:
+            group = f"if batch_count() % 4 == 0:\n{' ' * (step.col_offset + 4)}{s.of(step)}"
+            yield mutate(s.replace(step, group), s.define(BATCH_COUNT), blamed=[zero_grad, backward])

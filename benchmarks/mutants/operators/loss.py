@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from benchmarks.mutants.operators.registry import operator
-from benchmarks.mutants.program_source import ProgramSource, callee, mutate
+from benchmarks.mutants.program_source import ProgramSource, callee, has_starred, mutate
 from benchmarks.mutants.source import Mutation
 
 _CLASSES = ("cross-entropy", "nll")
@@ -183,3 +183,61 @@ def mask_dropped_from_the_loss(s: ProgramSource) -> Iterator[Mutation]:
             product = call.func.value
             if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult):
                 yield mutate(s.replace(operation, f"({s.of(product.left)}).mean()"), blamed=[s.statement(operation)])
+
+
+@operator("L214 E702", "D106 D119 L208", fact="computes otherwise")
+def class_of_weight_zero(s: ProgramSource) -> Iterator[Mutation]:
+    """The first class has weight zero in cross-entropy."""
+    for call in s.losses() if s.loss_kind() == "cross-entropy" else ():
+        if len(call.args) == 2 and not call.keywords:
+            weight = "weight=(torch.arange(o.shape[1]) > 0).float()"
+            function = f"(lambda o, t: torch.nn.functional.cross_entropy(o, t, {weight}))"
+            yield mutate(s.replace(call.func, function), blamed=[s.statement(call)])
+
+
+def _loss_setting(s: ProgramSource, name: str, value: str, *callees: str) -> Iterator[Mutation]:
+    """Set a keyword of a loss, where it is made or where its function is called."""
+    losses = s.losses()
+    for call in s.run_nodes(ast.Call):
+        is_made = (callee(call) or "").endswith("Loss") or call in losses
+        if callee(call) in callees and is_made and not has_starred(call):
+            yield mutate(s.keyword(call, name, value), blamed=[s.statement(node) for node in (call, *losses)])
+
+
+@operator("L218 E703 L208 T606", "T610")
+def label_smoothing_of_095(s: ProgramSource) -> Iterator[Mutation]:
+    """The label smoothing is 0.95, the share that the label should keep."""
+    yield from _loss_setting(s, "label_smoothing", "0.95", "CrossEntropyLoss", "cross_entropy")
+
+
+@operator("E703 E706 L208", "D106 L218")
+def positive_weight_of_100(s: ProgramSource) -> Iterator[Mutation]:
+    """Positive labels count a hundred times."""
+    names = ("BCEWithLogitsLoss", "binary_cross_entropy_with_logits")
+    yield from _loss_setting(s, "pos_weight", "torch.tensor(100.0)", *names)
+
+
+@operator("G416 L212 M301", "O503 G414 L214", fact="computes otherwise")
+def loss_clamped_from_above(s: ProgramSource) -> Iterator[Mutation]:
+    """The loss is clamped to at most 0.01, so that it has no gradient."""
+    for call in s.calls("backward"):
+        if isinstance(call.func, ast.Attribute):
+            yield mutate(s.wrap(call.func.value, "({}).clamp(max=0.01)"), blamed=[s.statement(call)])
+
+
+@operator("O509 G411 L208 L218", "O510 G408")
+def penalty_drowns_the_loss(s: ProgramSource) -> Iterator[Mutation]:
+    """The sum of all absolute weights is added to the loss without a small factor."""
+    for call in s.calls("backward"):
+        scope = s.above(call, ast.FunctionDef)
+        models = [s.of(c.func) for c in s.model_calls() if s.above(c, ast.FunctionDef) is scope]
+        if isinstance(call.func, ast.Attribute) and models:
+            penalty = f"sum(w.abs().sum() for w in {models[0]}.parameters())"
+            yield mutate(s.wrap(call.func.value, f"({{}} + {penalty})"), blamed=[s.statement(call)])
+
+
+@operator("L208 G402 O501", "G408 G404 E703")
+def logits_times_30(s: ProgramSource) -> Iterator[Mutation]:
+    """Logits are multiplied by thirty on their way into the loss."""
+    for call in s.losses() if s.loss_kind() in ("cross-entropy", "bce-logits") else ():
+        yield mutate(s.wrap(call.args[0], "30 * ({})"), blamed=[s.statement(call)])

@@ -154,3 +154,38 @@ def schedule_to_nothing(s: ProgramSource) -> Iterator[Mutation]:
     for call in s.calls("scheduler"):
         if callee(call) in ("StepLR", "ExponentialLR", "MultiStepLR"):
             yield mutate(s.keyword(call, "gamma", "0.01"), blamed=[s.statement(call)])
+
+
+@operator("G414 O510 O502", "M302 G409", fact="parameters stay")
+def rate_of_zero_for_all_but_the_head(s: ProgramSource) -> Iterator[Mutation]:
+    """A parameter group of all layers but the last has the learning rate zero."""
+    for call, argument in _parameters(s):
+        groups = '[{"params": list({})[:-2], "lr": 0.0}, {"params": list({})[-2:]}]'
+        yield mutate(s.wrap(argument, groups), blamed=[s.statement(call)])
+
+
+@operator("O513", "O501 G410", fact="computes otherwise")
+def parameters_listed_twice(s: ProgramSource) -> Iterator[Mutation]:
+    """The optimizer gets each parameter twice."""
+    for call, argument in _parameters(s):
+        yield mutate(s.wrap(argument, "2 * list({})"), blamed=[s.statement(call)])
+
+
+def _frozen(s: ProgramSource, weights: str) -> Iterator[Mutation]:
+    """Freeze some weights of the model, an expression of ``model``."""
+    if (root := s.root()) is not None:
+        text = f"def partly_frozen(model):\n    for weight in {weights}:\n        weight.requires_grad_(False)\n"
+        edits = (s.wrap(root, "partly_frozen({})"), s.define(f"{text}    return model"))
+        yield mutate(*edits, blamed=[s.statement(root), *map(s.statement, s.optimizers())])
+
+
+@operator("M302 O503", "G414 M301", fact="parameters stay")
+def all_but_the_head_frozen(s: ProgramSource) -> Iterator[Mutation]:
+    """All layers but the last are frozen as if they had been trained before."""
+    yield from _frozen(s, "list(model.parameters())[:-2]")
+
+
+@operator("M302 O503", "G414 M301", fact="parameters stay")
+def only_biases_trained(s: ProgramSource) -> Iterator[Mutation]:
+    """All weight matrices are frozen."""
+    yield from _frozen(s, "[w for w in model.parameters() if w.dim() > 1]")
