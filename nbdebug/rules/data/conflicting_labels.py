@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
-import torch
 from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, Severity
 from nbdebug.measurements.dataset_rows import SplitTable, samples_title
-from nbdebug.measurements.duplicates import are_rows_distinctive
 from nbdebug.measurements.redrawn_targets import RedrawnTargetSearch, VariedTargets
 from nbdebug.measurements.repeated_input import RepeatedInput
+from nbdebug.measurements.repeated_rows import are_copies
 from nbdebug.rule_engine.data_edits import use_decimals
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -23,7 +22,7 @@ from nbdebug.setup.task import LearningTask
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import get_location
 from nbdebug.source.unused_results import find_discarded_call, store_result
-from nbdebug.tensors.row_search import get_row_keys, occur_equally_often
+from nbdebug.tensors.row_search import get_row_keys
 
 _CAUSES: dict[Severity, str] = {
     "error": "The dataset reads the same input for each index.",
@@ -31,7 +30,6 @@ _CAUSES: dict[Severity, str] = {
     "note": "Inputs with few distinct values repeat by chance, or a few samples were labeled twice.",
 }
 _MIN_VARIED_VALUES = 3  # of an input that is no constant
-_MAX_COMBINATIONS = 2  # of the values of all columns, for each distinct row of an experiment with several factors
 _OF_SINGLE_INPUT = ("D105", "D108", "D109", "D112", "T601", "T607", "T610", "M306", "M307", "E706", "E709", "G415")
 
 
@@ -167,27 +165,6 @@ def _put_different_label_second(group: list[int], classes: list[int]) -> list[in
     return [group[0], other, *(position for position in group[1:] if position != other)]
 
 
-def _are_copies(table: SplitTable) -> bool:
-    """Return whether equal inputs cannot be due to chance, nor to an experiment that repeats each of its conditions."""
-    is_distinctive = are_rows_distinctive(table, get_row_keys([*table.inputs, *table.targets]))
-    row_keys = get_row_keys(table.inputs)
-    return is_distinctive or (occur_equally_often(row_keys) and not _fill_grid(table, len(set(row_keys))))
-
-
-def _fill_grid(table: SplitTable, distinct_rows: int) -> bool:
-    """Return whether inputs are most combinations of the values of their columns, or one category in one-hot code."""
-    parts = [part.reshape(len(part), -1) for part in table.inputs]
-    nonzero_counts = torch.stack([(part != 0).sum(1) for part in parts]).sum(0)
-    if int(nonzero_counts.max()) <= 1:
-        return True
-    combinations = 1
-    for column in (column for part in parts for column in part.t()):
-        combinations *= len(column.unique())
-        if combinations > _MAX_COMBINATIONS * distinct_rows:
-            return False
-    return True
-
-
 def _finding(table: SplitTable, groups: list[list[int]], share: float) -> Finding:
     count, classes = sum(map(len, groups)), table.labels.tolist() if table.labels is not None else []
     groups = [_put_different_label_second(group, classes) for group in groups]
@@ -196,7 +173,7 @@ def _finding(table: SplitTable, groups: list[list[int]], share: float) -> Findin
     inputs = [part[0].flatten() for part in table.inputs]
     is_varied = any(len(values.unique()) >= _MIN_VARIED_VALUES for values in inputs)  # type: ignore[no-untyped-call]
     is_single_input = is_varied and len(groups) == 1 and count == len(table)
-    is_significant = is_single_input or (count >= share * len(table) and _are_copies(table))
+    is_significant = is_single_input or (count >= share * len(table) and are_copies(table))
     severity: Severity = "error" if is_single_input else "warning" if is_significant else "note"
     return Finding(
         message=f"{count} of {len(table)} {samples_title(table.split, table.is_complete)} ({count / len(table):.1%}) "
