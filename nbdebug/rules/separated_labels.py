@@ -1,13 +1,15 @@
-"""What separates labels from their inputs: rows removed from one of them, unequal lengths, or the order of a loss."""
+"""What separates labels from their inputs: removed rows, unequal lengths, separate sorts, or the order of a loss."""
 
 from __future__ import annotations
 
 from nbdebug.finding import Finding
 from nbdebug.measurements.crossed_targets import CrossedTargets
 from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, UnequalLengths
-from nbdebug.rule_engine.order_edits import remove_from_both
+from nbdebug.measurements.separate_orders import SeparateOrders
+from nbdebug.rule_engine.order_edits import find_reordering, remove_from_both
 from nbdebug.setup import Setup
-from nbdebug.setup.reordered_lines import find_lone_removal
+from nbdebug.setup.data_lines import target_start_line
+from nbdebug.setup.reordered_lines import find_lone_removal, find_lone_reordering
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import SourceLine, get_location
 
@@ -60,6 +62,26 @@ def _length_finding(unequal: UnequalLengths) -> Finding:
         fix=f"self.{shorter}, self.{longer} = self.{shorter}[keep], self.{longer}[keep]",
         evidence={"split": "train", shorter: fewer, longer: more},
         severity="warning",
+    )
+
+
+def separate_sorts_finding(setup: Setup, orders: SeparateOrders) -> Finding:
+    """Report inputs and targets that are each sorted by their own values."""
+    line, edits = find_reordering(setup)
+    return Finding(
+        message=f"Both {orders.column} and the {orders.rows:,} training targets are sorted. In validation, "
+        f"{orders.opposite:.0%} of {orders.pairs:,} pairs of samples contradict this order.",
+        where=get_location(line or find_lone_reordering(setup) or target_start_line(setup)),
+        cause="Inputs and targets were sorted separately, each by its own values.",
+        fix=describe_edits(edits) or "order = y.argsort()\nx, y = x[order], y[order]   # one order for both, or none",
+        edits=edits,
+        evidence={
+            "split": "train",
+            "column": orders.column,
+            "rows": orders.rows,
+            "opposite": orders.opposite,
+            "pairs": orders.pairs,
+        },
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 from nbdebug.setup.batch import TARGET_KEYS
-from nbdebug.setup.part_sources import computed_from, find_part
+from nbdebug.setup.part_sources import all_sources, computed_from, find_part
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
@@ -39,7 +40,7 @@ def find_target_read(setup: Setup) -> SourceLine | None:
 def copied_step_line(setup: Setup) -> SourceLine | None:
     """Return the line that puts the step of a series that is the target into the inputs; None if it is not certain.
 
-    That is a shift or a lookup of the series by as many steps.
+    That is a shift or a lookup of the series by as many steps, or a slice from the same step on.
     """
     try:
         parts = [find_part(setup, setup.train_loader, position) for position in (0, -1)]
@@ -47,9 +48,42 @@ def copied_step_line(setup: Setup) -> SourceLine | None:
         if len(makers) < len(parts):
             return None
         shifted = shift_line(makers[1], search_files(user_written_objects(setup)))
-        return shifted or lookup_line(*makers)
+        return shifted or lookup_line(*makers) or _equal_steps_line(setup, *parts)
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None
+
+
+def _equal_steps_line(setup: Setup, inputs: Part | None, targets: Part | None) -> SourceLine | None:
+    """Return the line that slices a series for the inputs from the same step on as for the targets."""
+    if inputs is None or targets is None:
+        return None
+    of_targets = {steps for steps, _ in _late_slices(part_steps(*targets, TARGET_KEYS, passes_conversions=True))}
+    sources = all_sources(inputs, partial(computed_from, setup))
+    lines = {line for steps, line in _late_slices(sources) if steps in of_targets}
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _late_slices(parts: Iterable[Part]) -> Iterator[tuple[tuple[str, ...], SourceLine]]:
+    """Yield the variable and rows of each slice in some parts without the first steps, such as ``x[1:]``."""
+    for expression, position in parts:
+        for node in ast.walk(expression.node) if position is None else ():  # else other parts are among them
+            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and _is_late(node):
+                scope = expression.scope
+                rows = [ast.unparse(part) for part in _axes(node) if not _adds_axis(part)]
+                yield (scope.file, scope.function, node.value.id, *rows), Expression(scope, node).line
+
+
+def _is_late(node: ast.Subscript) -> bool:
+    rows = _axes(node)[0] if _axes(node) else None
+    return isinstance(rows, ast.Slice) and rows.lower is not None and rows.upper is None and rows.step is None
+
+
+def _axes(node: ast.Subscript) -> list[ast.expr]:
+    return list(getattr(node.slice, "elts", [node.slice]))
+
+
+def _adds_axis(part: ast.expr) -> bool:
+    return isinstance(part, ast.Constant) and part.value is None
 
 
 class _TargetReadSearch:

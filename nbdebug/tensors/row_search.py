@@ -1,7 +1,8 @@
-"""Fast search for equal values, equal rows and non-finite values in large tables."""
+"""Search for equal values, equal rows and non-finite values in large tables, and how often rows occur."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio; Knuth, The Art o
 _TABLE_BITS = 16
 _MAX_HASHED_BYTES = 1024
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_MIN_GROUPS, _GROUP_SLACK, _MIN_REGULARITY = 20, 5, 4.0  # of distinct rows that occur equally often
 _ROWS_PER_BLOCK = 16_384  # so that a block stays in the cache while its words are read
 
 
@@ -112,3 +114,20 @@ def _hash_rows(parts: Sequence[np.ndarray]) -> NDArray[np.uint64]:
                 own *= multiplier
                 own ^= own >> half
     return hashes
+
+
+def occur_equally_often(row_keys: Sequence[Hashable]) -> bool:
+    """Return whether many rows occur as often as each other, such as twice, too regularly for independent draws.
+
+    Let G(k) be the number of distinct rows that occur k times. If rows are drawn independently, whatever their
+    probabilities are, k! G(k) is about the k-th moment of a measure. By the inequality of Cauchy and Schwarz,
+    G(k - 1) G(k + 1) is then at least k / (k + 1) G(k)^2. It must be four times smaller, with five more groups each.
+    """
+    groups = Counter(Counter(row_keys).values())
+    return any(
+        count >= _MIN_GROUPS
+        and size > 1
+        and _MIN_REGULARITY * (groups[size - 1] + _GROUP_SLACK) * (groups[size + 1] + _GROUP_SLACK)
+        < size / (size + 1) * count**2
+        for size, count in [*groups.items()]
+    )

@@ -10,9 +10,9 @@ from torch import nn
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, Severity
 from nbdebug.measurements.dataset_rows import SplitTable, samples_title
-from nbdebug.measurements.duplicates import are_rows_distinctive
 from nbdebug.measurements.redrawn_targets import RedrawnTargetSearch, VariedTargets
 from nbdebug.measurements.repeated_input import RepeatedInput
+from nbdebug.measurements.repeated_rows import are_copies
 from nbdebug.rule_engine.data_edits import use_decimals
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -59,8 +59,10 @@ def conflicting_labels(
     ## How it is measured
     Exactly, on the samples that can be read. It is a warning from ``share`` = 1% of the samples; curated datasets
     contain a similar share of label errors (Northcutt found 3.3% on average). A smaller share is a note, and so is any
-    share if the inputs have few distinct values and repeat by chance. If all samples have the same input, of three
-    or more values, it is an error.
+    share if the inputs have few distinct values and repeat by chance. If many inputs occur equally often, such as twice
+    each, and far fewer occur once or three times, no independent draws explain it, whatever the inputs are. It stays a
+    note if the inputs are most combinations of their values, as in an experiment that repeats each of its conditions.
+    If all samples have the same input, of three or more values, it is an error.
 
     Targets of any kind are reported if ``dominant`` = 90% of the training samples, but not all, have the same input,
     of two or more values, and if inputs explain at most ``explained`` = 20% of the variance of the targets: the rest is
@@ -171,9 +173,7 @@ def _finding(table: SplitTable, groups: list[list[int]], share: float) -> Findin
     inputs = [part[0].flatten() for part in table.inputs]
     is_varied = any(len(values.unique()) >= _MIN_VARIED_VALUES for values in inputs)  # type: ignore[no-untyped-call]
     is_single_input = is_varied and len(groups) == 1 and count == len(table)
-    is_significant = is_single_input or (
-        count >= share * len(table) and are_rows_distinctive(table, get_row_keys([*table.inputs, *table.targets]))
-    )
+    is_significant = is_single_input or (count >= share * len(table) and are_copies(table))
     severity: Severity = "error" if is_single_input else "warning" if is_significant else "note"
     return Finding(
         message=f"{count} of {len(table)} {samples_title(table.split, table.is_complete)} ({count / len(table):.1%}) "

@@ -14,8 +14,9 @@ from torch.utils.data import WeightedRandomSampler
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.dataset_rows import SplitTable
-from nbdebug.measurements.duplicates import are_rows_distinctive, get_sample_keys
+from nbdebug.measurements.duplicates import get_sample_keys
 from nbdebug.measurements.repeated_input import RepeatedInput
+from nbdebug.measurements.repeated_rows import MultipliedRows, are_copies, find_multiplied_rows
 from nbdebug.measurements.rewritten_samples import OverwrittenSample
 from nbdebug.measurements.stored_buffers import StoredBuffer
 from nbdebug.measurements.visited_samples import REPEATED, VisitedSamples
@@ -49,6 +50,7 @@ def duplicate_samples(
     stored_buffer: StoredBuffer | NotChecked | None,
     *,
     share: float = 0.5,
+    multiplied: float = 0.33,
 ) -> Iterator[Finding]:
     """A split contains many copies of the same samples.
 
@@ -65,12 +67,14 @@ def duplicate_samples(
 
     ## How it is measured
     Bit by bit, on the samples that can be read, each index once, with at least 50 samples, and only if rows cannot be
-    equal by chance because their values rarely repeat. It is reported if at least a ``share`` of half of the samples
-    are copies, in every class: copies of rare classes alone are oversampling. If only a part of a dataset can be read,
-    the number of distinct samples is estimated by Chao's formula, from the samples that occur once and twice in it. A
-    sampler is reported, exactly by its indices, if each epoch visits less than this share of the dataset, the same
-    samples in two epochs, and each of them twice or more on average. Two samples are read one after the other: it is an
-    error if the first one then has the values of the second.
+    equal by chance: because their values rarely repeat, or because many of them occur equally often. It is reported if
+    at least a ``share`` of half of the samples are copies, in every class: copies of rare classes alone are
+    oversampling. A few rows are reported from a share of ``multiplied`` = 33% of the samples. At least five rows of two
+    classes must occur ten times, and five times as often as the median row of their class, half of them equally often.
+    If only a part of a dataset can be read, the number of distinct samples is estimated by Chao's formula, from the
+    samples that occur once and twice in it. A sampler is reported, exactly by its indices, if each epoch visits less
+    than this share of the dataset, the same samples in two epochs, and each of them twice or more on average. Two
+    samples are read one after the other: it is an error if the first one then has the values of the second.
 
     ## How to fix
     Drop the copies before the split. If a cell was run twice, start from the file again. Pass one weight for each
@@ -102,11 +106,11 @@ def duplicate_samples(
         raise NotChecked("the samples have no inputs that can be compared bit by bit")
     for split, loader in (("train", setup.train_loader), ("val", setup.val_loader)):
         if split in tables and len(tables[split]) >= _MIN_SAMPLES:
-            yield from _find_copies(tables[split], loader, share)
+            yield from _find_copies(tables[split], loader, share, multiplied)
 
 
-def _find_copies(table: SplitTable, loader: Any, share: float) -> Iterator[Finding]:
-    """Report a split of which a share of the samples, in every class, are copies of others."""
+def _find_copies(table: SplitTable, loader: Any, share: float, multiplied: float) -> Iterator[Finding]:
+    """Report a split of which a share of the samples, in every class, are copies of others, or of a few rows."""
     if not table.may_have_equal_inputs:
         return
     codes = get_sample_keys(table)
@@ -114,7 +118,12 @@ def _find_copies(table: SplitTable, loader: Any, share: float) -> Iterator[Findi
         return
     total = dataset_length(loader) if not table.is_complete else None
     copy_share = _min_copy_share(table, [*codes], (total or len(codes)) / len(codes))
-    if copy_share < share or not are_rows_distinctive(table, codes):
+    if copy_share < share:
+        rows = find_multiplied_rows(table, codes) if table.is_complete else None
+        if rows and rows.samples >= multiplied * len(codes) and are_copies(table):
+            yield _multiplied_finding(table, rows, table.indices[codes.index(rows.first)])
+        return
+    if not are_copies(table):
         return
     if total:
         yield _estimated_finding(table, copy_share, total)
@@ -174,6 +183,20 @@ def _estimated_finding(table: SplitTable, copy_share: float, total: int) -> Find
         cause="A table was joined to itself by a cell that ran twice, or samples were repeated to enlarge the dataset.",
         fix="table = table.drop_duplicates()   # before the split",
         evidence={"samples": total, "read": len(table), "share of copies": copy_share},
+        explains=("T609",),
+        aspect="validation" if table.split == "val" else "",
+    )
+
+
+def _multiplied_finding(table: SplitTable, rows: MultipliedRows, sample: int) -> Finding:
+    """Report a few rows that are a large part of a split."""
+    return Finding(
+        message=f"{rows.samples:,} of {len(table):,} {_SPLIT_TITLES[table.split]} samples are copies of {rows.rows:,} "
+        f"distinct ones, most of which occur {rows.copies:,} times each.",
+        where=Location(sample=sample),
+        cause="The same rows were appended many times, or a join repeated them.",
+        fix="table = table.drop_duplicates()   # before the split",
+        evidence={"samples": len(table), "multiplied": rows.samples, "rows": rows.rows, "copies": rows.copies},
         explains=("T609",),
         aspect="validation" if table.split == "val" else "",
     )

@@ -26,6 +26,7 @@ from nbdebug.measurements.label_predictability import LabelPredictability, Label
 from nbdebug.measurements.paired_transforms import UnpairedTransforms
 from nbdebug.measurements.redrawn_targets import RedrawnTargetSearch
 from nbdebug.measurements.reference import Reference, compare_with_reference
+from nbdebug.measurements.separate_orders import SeparateOrders
 from nbdebug.measurements.target_symmetries import MovedTarget
 from nbdebug.measurements.text_order import TextOrder
 from nbdebug.measurements.unexchanged_channels import UnexchangedChannels
@@ -35,7 +36,7 @@ from nbdebug.rule_engine.order_edits import find_reordering
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.drawn_targets import redrawn_finding, separate_draws_finding
 from nbdebug.rules.examples import network
-from nbdebug.rules.separated_labels import crossed_finding, separation_finding
+from nbdebug.rules.separated_labels import crossed_finding, separate_sorts_finding, separation_finding
 from nbdebug.rules.transformed_targets import moved_finding, unexchanged_finding, unmoved_finding, unpaired_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line, target_start_line
@@ -65,6 +66,7 @@ def labels_unrelated(
     moved_target: MovedTarget | NotChecked | None,
     unmoved_target: UnmovedTarget | NotChecked | None,
     unexchanged_channels: UnexchangedChannels | NotChecked | None,
+    separate_orders: SeparateOrders | NotChecked | None,
     text_order: TextOrder | NotChecked | None,
     inverted_ranks: InvertedRanks | NotChecked | None,
     setup: Setup,
@@ -80,6 +82,7 @@ def labels_unrelated(
     lagging: float = 4.0,
     faint: float = 0.15,
     negligible: float = 0.02,
+    opposite: float = 0.2,
 ) -> Iterator[Finding]:
     """Labels are no easier to predict from the inputs than shuffled labels.
 
@@ -130,6 +133,10 @@ def labels_unrelated(
     four datasets below, with 6% of the rows removed from inputs or labels, the explained variance was at least 0.70 and
     5.2 standard deviations above; with labels in random order at most 0.43 and 2.5. Stored inputs and labels of
     different lengths are a warning.
+
+    Inputs and targets were sorted apart if the first target and a column of the inputs, which is not evenly spaced, are
+    both in order in training, while ``opposite`` = 20% of pairs of validation samples in its range have them in
+    opposite order. If rows were sorted as a whole, the column would order the targets of both splits.
 
     Inputs and labels are also paired as if one of them were in the text order of consecutive numbers, as listed files
     are. This is an error if a learner then scores at least 0.3 above a constant, and less in the order as they are. So
@@ -194,6 +201,9 @@ def labels_unrelated(
             yield replace(separate_draws_finding(draws), explains=_CONSEQUENCES)
         elif not of_loop and _has_learned_nothing(record, reference) and (targets := redrawn_targets.targets):
             yield replace(redrawn_finding(targets), explains=_CONSEQUENCES)
+        return
+    if isinstance(separate_orders, SeparateOrders) and separate_orders.opposite >= opposite:
+        yield replace(separate_sorts_finding(setup, separate_orders), explains=_CONSEQUENCES)
         return
     if isinstance(text_order, TextOrder):
         yield _text_order_finding(text_order, setup)

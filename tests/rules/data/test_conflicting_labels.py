@@ -24,6 +24,15 @@ TOKENS = torch.randint(0, 5, (200, 3), generator=GENERATOR)
 UNRELATED_Y = torch.arange(200) % 3
 
 
+LONG_TOKENS = torch.randint(0, 16, (200, 8), generator=GENERATOR)
+BITS = (torch.randn(200, 24, generator=GENERATOR) > 0).float()
+
+
+def token_setup(tokens: Tensor, y: Tensor) -> Callable[[], Setup]:
+    layers = [nn.Embedding(16, 4), nn.Flatten(), nn.Linear(4 * tokens.shape[1], 3)]
+    return setup_builder(nn.Sequential(*layers), tokens, y)
+
+
 def dict_setup() -> Setup:
     rows = [{"x": x, "labels": y} for x, y in zip(REPEATED_X, CONFLICTING_Y, strict=True)]
     return Setup(network(3), DataLoader(rows, 16), loss_fn=CE)
@@ -65,6 +74,12 @@ FAULTY: dict[str, Callable[[], Setup]] = {
     "labels that the model takes": own_loss_setup,
     "images": image_setup,
     "binary": binary_setup,
+    "tokens twice": token_setup(LONG_TOKENS.repeat(2, 1), torch.cat([UNRELATED_Y, UNRELATED_Y.roll(1)])),
+    "tokens three times": token_setup(LONG_TOKENS.repeat(3, 1), torch.randint(0, 3, (600,), generator=GENERATOR)),
+    "some tokens twice": token_setup(
+        torch.cat([LONG_TOKENS, LONG_TOKENS[:120]]), torch.cat([UNRELATED_Y, UNRELATED_Y[:120].roll(1)])
+    ),
+    "bits twice": setup_builder(nn.Linear(24, 3), BITS.repeat(2, 1), torch.cat([UNRELATED_Y, UNRELATED_Y.roll(1)])),
     "whole classes": setup_builder(network(3), torch.cat([X, X]), torch.cat([Y, (Y + 1) % 3])),
 }
 HEALTHY: dict[str, Callable[[], Setup]] = {
@@ -72,6 +87,24 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     "copies that agree": setup_builder(network(3), torch.cat([X, X]), torch.cat([Y, Y])),
     "flags": setup_builder(nn.Linear(3, 3), FLAGS, UNRELATED_Y),
     "tokens": setup_builder(nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(12, 3)), TOKENS, UNRELATED_Y),
+    "tokens with few rows": token_setup(TOKENS[:, :2].repeat(2, 1), UNRELATED_Y.repeat(2).roll(1)),
+    "tokens with likely rows": token_setup(
+        LONG_TOKENS[torch.randn(600, generator=GENERATOR).mul(40).long().abs()], UNRELATED_Y.repeat(3)
+    ),
+    "tokens with rows as frequent": token_setup(
+        LONG_TOKENS[torch.randint(0, 200, (400,), generator=GENERATOR)], UNRELATED_Y.repeat(2)
+    ),
+    "tokens of a rare class": token_setup(torch.cat([LONG_TOKENS, LONG_TOKENS[:5]]), torch.arange(205) % 3),
+    "tokens twice, with one label": token_setup(LONG_TOKENS.repeat(2, 1), UNRELATED_Y.repeat(2)),
+    "all combinations of three factors, five times each": setup_builder(
+        nn.Linear(3, 3), torch.cartesian_prod(*[torch.arange(4.0)] * 3).repeat(5, 1), (torch.arange(320) // 7) % 3
+    ),
+    "all bits, four times each": setup_builder(
+        nn.Linear(6, 3), torch.cartesian_prod(*[torch.arange(2.0)] * 6).repeat(4, 1), (torch.arange(256) // 7) % 3
+    ),
+    "one of forty conditions, eight times each": setup_builder(
+        nn.Linear(40, 3), torch.eye(40).repeat(8, 1), (torch.arange(320) // 7) % 3
+    ),
     "one constant input": setup_builder(network(3), torch.ones(64, 4), Y),
     "repeated measurements": setup_builder(network(1), torch.cat([X, X]), torch.randn(128, 1), nn.MSELoss()),
     "several labels per sample": setup_builder(network(3), X, F.one_hot(Y, 3).float(), nn.BCEWithLogitsLoss()),

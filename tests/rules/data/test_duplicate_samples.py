@@ -37,6 +37,55 @@ def test_duplicate_samples_reports_copies_of_all_classes_only(x: Tensor, y: Tens
     assert [finding.evidence["samples"] - finding.evidence["different"] for finding in findings] == expected_copies
 
 
+GENERATOR = torch.Generator().manual_seed(1)
+BITS = (torch.randn(300, 24, generator=GENERATOR) > 0).float()
+BIT_Y = BITS[:, 0].long()
+TWENTY_TIMES = torch.cat([torch.arange(300), torch.arange(22).repeat(19)])
+ZIPF = torch.cat([torch.arange(300), *[torch.full((100 // (rank + 1),), rank) for rank in range(10)]])
+OFTEN: dict[str, tuple[Tensor, Tensor]] = {
+    "a few rows twenty times": (X[:300][TWENTY_TIMES], Y[:300][TWENTY_TIMES]),
+    "a few rows of bits twenty times": (BITS[TWENTY_TIMES], BIT_Y[TWENTY_TIMES]),
+    "all rows of bits three times": (BITS.repeat(3, 1), BIT_Y.repeat(3)),
+    "real values": (X[:300][TWENTY_TIMES], X[:300, :1][TWENTY_TIMES]),
+    "the last rows a hundred times": (
+        torch.cat([X, X[-8:].repeat(100, 1)]),
+        torch.cat([torch.arange(400) % 2, (torch.arange(392, 400) % 2).repeat(100)]),
+    ),
+}
+GRID = torch.cartesian_prod(*[torch.arange(2.0)] * 6)
+SELDOM: dict[str, tuple[Tensor, Tensor]] = {
+    "rows as frequent as items in a shop": (X[:300][ZIPF], torch.arange(300)[ZIPF] % 2),
+    "rows with few values as frequent": (BITS[:, :5][ZIPF], torch.arange(300)[ZIPF] % 2),
+    "rows drawn with replacement": (
+        X[torch.randint(0, 400, (400,), generator=GENERATOR)],
+        torch.arange(400) % 2,
+    ),
+    "a rare class twenty times": (
+        torch.cat([X[:300], X[300:320].repeat(20, 1)]),
+        torch.cat([torch.zeros(300).long(), torch.ones(400).long()]),
+    ),
+    "all bits, ten times each": (GRID.repeat(10, 1), GRID.sum(1).long().repeat(10) % 2),
+    "blank rows": (torch.cat([X, torch.zeros(400, 4)]), torch.arange(800) % 2),
+    "one-hot codes": (torch.eye(40).repeat(10, 1), torch.arange(40).repeat(10) % 2),
+}
+
+
+def copies_setup(x: Tensor, y: Tensor) -> Setup:
+    loss_fn = nn.MSELoss() if y.is_floating_point() else nn.CrossEntropyLoss()
+    return minimal_setup(nn.Linear(x.shape[1], 1 if y.is_floating_point() else 2), x, y, loss_fn)
+
+
+@pytest.mark.parametrize("name", OFTEN)
+def test_rows_that_occur_many_times_are_a_warning(name: str) -> None:
+    (finding,) = rule_findings(copies_setup(*OFTEN[name]), "D107")
+    assert finding.severity == "warning"
+
+
+@pytest.mark.parametrize("name", SELDOM)
+def test_rows_that_are_frequent_by_nature_or_on_purpose_are_quiet(name: str) -> None:
+    assert rule_findings(copies_setup(*SELDOM[name]), "D107") == []
+
+
 class Windows(Dataset[Any]):
     """Windows of a series, each written to one buffer and then stored by ``keep``."""
 

@@ -190,6 +190,40 @@ def window_finding(text: str, file: Path) -> Finding:
     return finding
 
 
+_STEP = "def make_windows(several, width):\n    action = several[:, 2] ** 2\n    state = several[1:, :2]\n"
+_PAIR = "    return torch.tensor(x), torch.tensor(y)\n"
+# The last action among the inputs is the one to be predicted: both are slices from the same step on.
+STEPS = {
+    "a variable": (
+        f"{_STEP}    last = action[1:]  # here\n    x, y = np.column_stack([state, last]), action[1:, None]\n{_PAIR}"
+    ),
+    "a branch": (
+        f"{_STEP}    if width > 20:\n        last = action[:-1]\n    else:\n        last = action[1:]  # here\n"
+        f"    x, y = np.column_stack([state, last]), action[1:, None]\n{_PAIR}"
+    ),
+    "a later step": (
+        f"{_STEP}    last = action[width:, None]  # here\n    y = action[width:, None]\n"
+        f"    x = np.concatenate([state[width - 1:], last], 1)\n{_PAIR}"
+    ),
+    "tensors": (
+        f"{_STEP}    action = torch.tensor(action)\n    target = action[1:].unsqueeze(1)\n"
+        "    last = action[1:]  # here\n"
+        "    x = torch.cat([torch.tensor(state), last[:, None]], 1)\n    return x, target\n"
+    ),
+    "a function of both": (
+        "def pack(a, b):\n    return torch.tensor(a), torch.tensor(b)\n"
+        f"{_STEP}    last = action[1:]  # here\n    return pack(np.column_stack([state, last]), action[1:, None])\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_target_leak_names_the_line_that_puts_the_step_of_the_target_into_the_inputs(name: str, tmp_path: Path) -> None:
+    finding = window_finding(HEADER + STEPS[name] + LOADER.format("several"), tmp_path / "program.py")
+    assert source_line(finding).endswith("# here"), str(finding)
+    assert "select a later target" in finding.fix
+
+
 @pytest.mark.parametrize("name", WINDOWS | SLICES)
 def test_target_leak_names_the_line_that_selects_the_window_or_its_target(name: str, tmp_path: Path) -> None:
     finding = window_finding(HEADER + (WINDOWS | SLICES)[name] + LOADER.format("series"), tmp_path / "program.py")
