@@ -38,7 +38,7 @@ class VisitedSamples:
     samples: int
     changes: bool
 
-    def leaves_out_most(self, share: float) -> bool:
+    def leaves_out_most(self, share: float = 0.5) -> bool:
         """Return whether every epoch visits the same samples, less than ``share`` of those available."""
         return self.samples >= _MIN_SAMPLES and self.distinct < share * self.available and not self.changes
 

@@ -49,14 +49,14 @@ PROGRAMS = {
         f"def by_sample(labels):\n    weights = 1 / torch.bincount(labels)[labels]\n    return {SAMPLER}(weights, 96)\n"
         "loader = DataLoader(TensorDataset(x, y), batch_size=16, sampler=by_class(y))\n"
     ),
-    "D128 one weight for each class": (
+    "D107 one weight for each class in a method": (
         f"{RARE}import numpy as np\nclass Balance:\n    def __init__(self, labels):\n"
         "        self.shares = {c: 1 / n for c, n in zip(*np.unique(labels, return_counts=True))}\n"
         f"    def whole(self, labels):\n        return {SAMPLER}([self.shares[c] for c in labels.tolist()], 96)\n"
         f"    def short(self):\n        return {SAMPLER}([*self.shares.values()], 96)  # here\n"
         "loader = DataLoader(TensorDataset(x, y), batch_size=16, sampler=Balance(y.numpy()).short())\n"
     ),
-    "D128 the choice of one weight for each class": (
+    "D107 the choice of one weight for each class": (
         f"{RARE}def balanced(labels, by_sample=False):\n    shares = 1 / torch.bincount(labels)\n"
         "    weights = shares[labels] if by_sample else shares  # here\n    kept = weights\n"
         f"    return {SAMPLER}(kept, 96)\n"

@@ -22,7 +22,7 @@ from nbdebug.measurements.stored_buffers import StoredBuffer
 from nbdebug.measurements.visited_samples import REPEATED, VisitedSamples
 from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
-from nbdebug.rules.data.sampler_weights import WEIGHTED_FIX
+from nbdebug.rules.data.sampler_weights import UNSAMPLED_FIX, WEIGHTED_FIX, few_weights_cause
 from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line
@@ -154,24 +154,17 @@ def _describe_count(average: float) -> str:
 def _sampler_finding(setup: Setup, visited: VisitedSamples) -> Finding:
     """Report a sampler that visits a few samples again and again."""
     sampler = setup.train_loader.sampler
-    name = type(sampler).__name__
+    name, few_weights = type(sampler).__name__, few_weights_cause(sampler, visited.samples)
     is_weighted = isinstance(sampler, WeightedRandomSampler)
-    has_few_weights = is_weighted and len(sampler.weights) < visited.samples
     return Finding(
         message=f"The training loader visits {visited.distinct:,} of the {visited.samples:,} samples of its dataset, "
         f"each {_describe_count(visited.repeats)} times in an epoch on average; its sampler is {name}.",
         where=get_location(few_weights_line(setup) or origin_line(setup, "loader")),
-        cause=f"The sampler has {len(sampler.weights):,} weights, which apply to the first samples only; "
-        "it needs one for each sample."
-        if has_few_weights
-        else "The sampler draws its indices from a few samples only.",
-        fix=WEIGHTED_FIX
-        if is_weighted
-        else "train_loader = DataLoader(dataset, batch_size=32, shuffle=True)   # without a sampler",
+        cause=few_weights or "The sampler draws its indices from a few samples only.",
+        fix=WEIGHTED_FIX if is_weighted else UNSAMPLED_FIX,
         setup_fix="balanced sampler" if is_weighted else "shuffled batches",
         evidence={"visited": visited.distinct, "samples": visited.samples, "draws": visited.draws, "sampler": name},
-        # Too few weights are the cause that D128 names, if the labels can be read.
-        explains=tuple(code for code in _EXPLAINED if code != "D128" or not has_few_weights),
+        explains=_EXPLAINED,
     )
 
 

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.measurements.sampler_weights import SamplerWeights
+from nbdebug.measurements.visited_samples import VisitedSamples
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
@@ -25,15 +27,19 @@ WEIGHTED_FIX = (
     "sampler = WeightedRandomSampler((1 / torch.bincount(labels).float())[labels], num_samples=len(labels))"
     "   # labels: one for each training sample"
 )
-_CONSEQUENCES = ("D106", "D110", "E702", "E703", "E706", "E709", "T607")
-# Few weights leave out samples, as D107 and D127 count, and the few that are drawn are all that other rules read.
-_OF_FEW_WEIGHTS = ("D102", "D105", "D107", "D116", "D119", "D127", "L214", "T609", "T610")
+UNSAMPLED_FIX = "train_loader = DataLoader(dataset, batch_size=32, shuffle=True)   # without a sampler"
 _Numbers = dict[str, Any]
 _MIN_MISPLACED, _MIN_MISPLACED_SHARE, _TOLERANCE, _SIGMAS = 5, 0.01, 0.05, 4.0
 
 
 @rule("D128", "warning", origin="loader")
-def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: float = 1.5) -> Iterator[Finding]:
+def sampler_weights(
+    setup: Setup,
+    sampler_weights: SamplerWeights,
+    visited_samples: VisitedSamples | NotChecked,
+    *,
+    ratio: float = 1.5,
+) -> Iterator[Finding]:
     """The weights of the sampler do not belong to the samples.
 
     ## What it does
@@ -45,7 +51,8 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
     shuffle or from another split, balance nothing.
 
     ## How it is measured
-    Three faults are reported: another number of weights than samples; a mean weight of a class that is more than
+    Three faults are reported: another number of weights than samples, unless D107 or D127 reports that it leaves out
+    most of them; a mean weight of a class that is more than
     ``ratio`` times that of a rarer one; and weights that are inverse class counts, since their values are as frequent
     as the classes, but of which samples of one class have several. Classes count as different in frequency if three
     standard deviations of the counts separate them.
@@ -62,7 +69,10 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
     weights, labels = sampler_weights.weights, sampler_weights.labels
     message, cause, rises = "", "", False
     numbers: _Numbers = {}
-    line = few_weights_line(setup) if len(weights) < sampler_weights.samples else None
+    has_few_weights = len(weights) < sampler_weights.samples
+    if has_few_weights and isinstance(visited_samples, VisitedSamples) and visited_samples.leaves_out_most():
+        return
+    line = few_weights_line(setup) if has_few_weights else None
     if len(weights) != sampler_weights.samples:
         message = f"The sampler has {len(weights):,} weights for {sampler_weights.samples:,} samples."
         cause = "It draws the indices below the number of its weights, each of which belongs to one sample."
@@ -82,8 +92,16 @@ def sampler_weights(setup: Setup, sampler_weights: SamplerWeights, *, ratio: flo
             fix=WEIGHTED_FIX,
             setup_fix="balanced sampler",
             evidence={"weights": len(weights), "samples": sampler_weights.samples, "read": len(labels), **numbers},
-            explains=(*_CONSEQUENCES, *(_OF_FEW_WEIGHTS if len(weights) < sampler_weights.samples else ())),
+            explains=("D106", "D110", "E702", "E703", "E706", "E709", "T607"),
         )
+
+
+def few_weights_cause(sampler: object, samples: int) -> str:
+    """Return the cause of samples that a sampler never draws, since it has fewer weights than samples; "" if not."""
+    weights = sampler.weights if isinstance(sampler, WeightedRandomSampler) else None
+    if weights is None or len(weights) >= samples:
+        return ""
+    return f"The sampler has {len(weights):,} weights, which apply to the first samples only; it needs one for each."
 
 
 def _describe_inversion(own: NDArray[np.float64], labels: NDArray[np.int64], ratio: float) -> tuple[str, _Numbers]:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
-from torch.utils.data import DataLoader, Sampler, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
+from torch.utils.data import DataLoader, Sampler, SubsetRandomSampler, TensorDataset
 
 from nbdebug.finding import Finding
 from nbdebug.measurements.visited_samples import REPEATED, VisitedSamples
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.data.sampler_weights import UNSAMPLED_FIX, WEIGHTED_FIX, few_weights_cause
 from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 
@@ -56,16 +57,15 @@ def _chooses_on_purpose(loader: DataLoader[Any]) -> bool:
 
 def _finding(loader: DataLoader[Any], visited: VisitedSamples) -> Finding:
     sampler = type(loader.sampler).__name__
-    weights = loader.sampler.weights if isinstance(loader.sampler, WeightedRandomSampler) else None
-    has_few_weights = weights is not None and len(weights) < visited.samples  # the cause that D128 names
+    few_weights = few_weights_cause(loader.sampler, visited.samples)
     return Finding(
         message=f"The training loader visits {visited.distinct:,} of the {visited.samples:,} samples of its dataset in "
         f"an epoch; its sampler is {sampler}.",
-        cause="The sampler leaves out the other samples.",
-        fix="train_loader = DataLoader(dataset, batch_size=32, shuffle=True)   # without a sampler",
-        setup_fix="shuffled batches",
+        cause=few_weights or "The sampler leaves out the other samples.",
+        fix=WEIGHTED_FIX if few_weights else UNSAMPLED_FIX,
+        setup_fix="balanced sampler" if few_weights else "shuffled batches",
         evidence={"visited": visited.distinct, "samples": visited.samples, "sampler": sampler},
-        explains=("T609", "T610", "E709", "E702", "D106", "D119", "T607", *(() if has_few_weights else ("D128",))),
+        explains=("T609", "T610", "E709", "E702", "D106", "D119", "T607", "D128"),
         severity="note" if _chooses_on_purpose(loader) else None,
     )
 
