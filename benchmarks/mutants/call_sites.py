@@ -5,6 +5,7 @@ Operators find the parts of a program by what its lines do, so a call counts whe
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 from collections.abc import Callable
@@ -36,6 +37,9 @@ class CallSites:
 
     def __init__(self, path: Path) -> None:
         self.file = str(path)
+        loops = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, (ast.For, ast.AsyncFor))]
+        # Python 3.11 gives the call of iter() the range of the whole loop.
+        self._iterated = {_range(loop): (loop.iter.end_lineno, loop.iter.end_col_offset) for loop in loops}
         self.roles: dict[str, dict[Position, None]] = {}
         self.constructors: list[tuple[Position, object]] = []
         self.forwards: list[tuple[Position, object]] = []
@@ -138,7 +142,8 @@ class CallSites:
             frame = frame.f_back
         if frame is None:
             return None
-        _, end_line, _, end_column = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+        position = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+        end_line, end_column = self._iterated.get(position, (position[1], position[3]))
         return (end_line, end_column) if end_line is not None and end_column is not None else None
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
@@ -167,6 +172,11 @@ class CallSites:
             "losses": list(self.loss_names or self._earlier_loss_names),
             "lines": sorted(self.lines),
         }
+
+
+def _range(node: ast.For | ast.AsyncFor) -> tuple[int | None, ...]:
+    """Return the range of a statement in the order of ``co_positions``."""
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
 def _subclasses(kind: type) -> list[type]:

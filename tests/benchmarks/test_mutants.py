@@ -69,6 +69,16 @@ def source_of(path: Path) -> ProgramSource:
     return ProgramSource(path.read_text(encoding="utf-8"), record["sites"])
 
 
+@pytest.mark.parametrize(
+    ("name", "loader"),
+    [("tumors_mlp", "train_loader"), ("diabetes_regression", "train_dl"), ("sentence_transformer", "train_loader")],
+)
+def test_loops_iterate_over_the_loader_that_their_first_line_names(
+    sources: dict[str, ProgramSource], name: str, loader: str
+) -> None:
+    assert [sources[name].of(node) for node in sources[name].iterations("train")] == [loader]
+
+
 @pytest.fixture
 def toy_bench(tmp_path: Path) -> Bench:
     folder = tmp_path / "programs"
