@@ -303,9 +303,9 @@ def required_plateau_mode(
 ) -> str | None:
     """Return the mode that a ReduceLROnPlateau needs, if it has the other one and its metric moved against it.
 
-    The metric is a score by its name in the call, or if each value is a fraction of the validation ``samples``. It is a
-    loss if it keeps to the training ``losses`` of the same time, by its name, or if it decreases steadily and is no
-    such fraction.
+    The metric is a score by its name in the call, if each value is a fraction of the validation ``samples``, or if it
+    rises from the beginning while the training ``losses`` fall, at another level than these. It is a loss if it keeps
+    to the training ``losses`` of the same time, by its name, or if it decreases steadily and is no such fraction.
     """
     if not isinstance(scheduler, ReduceLROnPlateau) or len(metrics) < _MIN_PLATEAU_METRICS:
         return None
@@ -314,7 +314,13 @@ def required_plateau_mode(
     if (
         scheduler.mode == "min"
         and is_rising
-        and (is_score or (not _LOSS_NAME.search(source_text) and _are_sample_fractions(metrics, samples)))
+        and (
+            is_score
+            or (
+                not _LOSS_NAME.search(source_text)
+                and (_are_sample_fractions(metrics, samples) or _rises_while_losses_fall(metrics, losses))
+            )
+        )
     ):
         return "max"
     if scheduler.mode == "max" and not is_rising:
@@ -324,13 +330,31 @@ def required_plateau_mode(
     return None
 
 
+def _rises_while_losses_fall(metrics: Sequence[float], losses: Sequence[float]) -> bool:
+    """Check whether a metric from 0 to 1 is lowest at the beginning, rises by a fifth, and is no loss by its level.
+
+    The loss of validation samples starts at the level of the training losses, and falls before it rises.
+    """
+    levels = _levels(losses, len(metrics))
+    if not levels or min(metrics) < 0 or max(metrics) > 1 or metrics[-1] < metrics[0] + 0.2:
+        return False
+    is_lowest_first = metrics.index(min(metrics)) < len(metrics) / 4
+    return is_lowest_first and levels[-1] < 0.9 * levels[0] and not levels[0] / 4 <= metrics[0] <= 4 * levels[0]
+
+
 def _keeps_to_losses(metrics: Sequence[float], losses: Sequence[float]) -> bool:
     """Check whether a metric decreased by half or more, and was always within a factor of four of the losses."""
-    if len(losses) < len(metrics) or metrics[-1] > 0.5 * metrics[0]:
+    levels = _levels(losses, len(metrics))
+    if not levels or metrics[-1] > 0.5 * metrics[0]:
         return False
-    chunks = np.array_split(np.asarray(losses, dtype=float), len(metrics))
-    levels = [float(chunk.mean()) for chunk in chunks]
     return all(level / 4 <= metric <= 4 * level for metric, level in zip(metrics, levels, strict=True))
+
+
+def _levels(losses: Sequence[float], count: int) -> list[float]:
+    """Return the mean losses of as many equal parts of the run; empty for fewer losses."""
+    if len(losses) < count:
+        return []
+    return [float(chunk.mean()) for chunk in np.array_split(np.asarray(losses, dtype=float), count)]
 
 
 def _decreases_steadily(metrics: Sequence[float]) -> bool:

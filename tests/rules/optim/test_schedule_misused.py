@@ -278,3 +278,29 @@ def test_plateau_scheduler_that_maximizes_a_loss_with_the_name_of_a_score() -> N
             scheduler.step(score)
     causes = [finding.cause for finding in debugger.findings if finding.code == "O507"]
     assert causes == ["The metric is a loss, but the mode is 'max'."]
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [
+        ([0.02, 0.3, 0.5, 0.62, 0.7, 0.71, 0.72, 0.72], 1),
+        ([0.9, 0.7, 0.6, 0.65, 0.8, 0.9, 0.95, 1.0], 0),
+        ([0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95], 0),
+        ([0.02, 0.03, 0.03, 0.05, 0.05, 0.06, 0.07, 0.08], 0),
+    ],
+    ids=["score from zero", "loss of overfitting", "level of the losses", "hardly rises"],
+)
+def test_plateau_scheduler_that_minimizes_an_unnamed_score(values: list[float], count: int) -> None:
+    model = network(3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    scheduler = lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.9, patience=1)
+    debugger = Debugger.of(minimal_setup(model, *points(), nn.CrossEntropyLoss(), optimizers=(optimizer,)))
+    with debugger.watch(final_tests=False):
+        for value in values:
+            for x, y in debugger.setup.train_loader:
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            scheduler.step(value)
+    causes = [finding.cause for finding in debugger.findings if finding.code == "O507"]
+    assert sum("mode is 'min'" in cause for cause in causes) == count
