@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from nbdebug.autograd.graph import Graph, Node
@@ -60,6 +61,7 @@ FUNCTION_NAMES = {
     "ClampMin": "clamp",
     "ClampMax": "clamp",
 }
+_PIECEWISE_LINEAR_NODES = frozenset({"LeakyRelu", "Hardtanh", "Clamp", "ClampMin", "ClampMax"})
 _SCALING_NODES = frozenset({*VALUE_PRESERVING_NODES, "Sub", "Neg", "Div", "Mul"})
 _INVERSE_NODES = frozenset({"Reciprocal", "Pow"})
 
@@ -68,13 +70,15 @@ _INVERSE_NODES = frozenset({"Reciprocal", "Pow"})
 class Pattern:
     """Finds a ``producer`` whose values reach a ``consumer`` through no other operations than ``through``.
 
-    With ``through_shifts``, constants may be added to the values on the way.
+    With ``through_shifts``, constants may be added to the values on the way; with ``through_slopes``, they may pass an
+    activation that has one slope.
     """
 
     producer: frozenset[str]
     consumer: frozenset[str]
     through: frozenset[str] = VALUE_PRESERVING_NODES
     through_shifts: bool = False
+    through_slopes: bool = False
 
     def find_matches(self, graph: Graph) -> Iterator[tuple[Node, Node]]:
         """Yield each producer with its consumer, starting with the consumer nearest to the loss."""
@@ -97,7 +101,12 @@ class Pattern:
             visited.add(node)
             if node.name in self.producer:
                 yield node
-            elif node.name in self.through or is_dropout(node) or (self.through_shifts and _is_shift(node)):
+            elif (
+                node.name in self.through
+                or is_dropout(node)
+                or (self.through_shifts and _is_shift(node))
+                or (self.through_slopes and has_one_slope(node))
+            ):
                 pending += node.inputs
 
 
@@ -109,6 +118,17 @@ _SUMMATION = Pattern(frozenset({"Sum"}), frozenset(), VALUE_PRESERVING_NODES)
 def _is_shift(node: Node) -> bool:
     """Return whether a node adds values without gradient to its input."""
     return node.name in ("Add", "Sub") and len(node.inputs) == 1
+
+
+def has_one_slope(node: Node) -> bool:
+    """Return whether an activation of straight pieces has the same slope for all its values, of both signs."""
+    values = node.get_saved("self") if node.name in _PIECEWISE_LINEAR_NODES else None
+    values = node.get_saved("result") if values is None and node.name in _PIECEWISE_LINEAR_NODES else values
+    if not isinstance(values, Tensor) or not bool((values > 0).any() and (values < 0).any()):
+        return False
+    with torch.no_grad():
+        slopes = node.function(torch.ones_like(values))
+    return bool((slopes == slopes.flatten()[0]).all() and slopes.flatten()[0] != 0)
 
 
 def is_dropout(node: Node) -> bool:

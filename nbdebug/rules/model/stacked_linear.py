@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torch import Tensor, nn
 
 from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
+from nbdebug.autograd.patterns import has_one_slope
 from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.rule_engine.layer_edits import insert_activation
@@ -18,9 +19,14 @@ from nbdebug.source.unused_results import find_unused_result
 
 _LINEAR = frozenset({"Addmm", "Mm", "Linear", "Convolution"})
 _JOINS = frozenset({"Cat", "Stack", "Index", "IndexSelect", "Gather", "Split", "SplitWithSizes", "Chunk", "Unbind"})
-_STACKED = Pattern(_LINEAR, _LINEAR, VALUE_PRESERVING_NODES - _JOINS)
+_STACKED = Pattern(_LINEAR, _LINEAR, VALUE_PRESERVING_NODES - _JOINS, through_slopes=True)
 _NORMS = frozenset({"NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"})
-_CONVOLVED = Pattern(frozenset({"Convolution"}), frozenset({"Convolution"}), VALUE_PRESERVING_NODES - _JOINS | _NORMS)
+_CONVOLVED = Pattern(
+    frozenset({"Convolution"}),
+    frozenset({"Convolution"}),
+    VALUE_PRESERVING_NODES - _JOINS | _NORMS,
+    through_slopes=True,
+)
 _ATTENTION_KERNELS = ("FlashAttention", "FlashAttentionForCpu", "EfficientAttention", "CudnnAttention")
 _PRODUCT = Pattern(frozenset({"Bmm", *(f"ScaledDotProduct{kernel}" for kernel in _ATTENTION_KERNELS)}), frozenset())
 _WEIGHT = Pattern(frozenset({"AccumulateGrad"}), frozenset(), frozenset({"T", "Transpose", "View"}))
@@ -32,7 +38,8 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setu
 
     ## What it does
     Finds a linear layer, or an ungrouped convolution, whose output goes into the next one through only views, copies
-    and dropout; between convolutions with kernels larger than 1, also through batch normalization.
+    and dropout; between convolutions with kernels larger than 1, also through batch normalization. An activation of
+    straight pieces that has one slope for all its values, such as a leaky ReLU of slope 1, counts as none.
 
     ## Why it matters
     Two consecutive linear maps are one linear map: the second layer costs parameters and time and adds nothing that the
@@ -81,19 +88,34 @@ def stacked_linear(graph: Graph, first_pass: ForwardPass, model: nn.Module, setu
     layer_names = f" ({' and '.join(names)})" if names else ""
     more = f"; {len(pairs) - 1} more pairs follow" if len(pairs) > 1 else ""
     modules = [layer.module for layer, _ in pairs if layer.module]
-    lost_line = find_unused_result(first.line) if first.line else None
+    activation = _linear_activation(first)
+    lost_line = find_unused_result(first.line) if first.line and activation is None else None
     yield Finding(
         message=f"A linear layer feeds the next one{layer_names} without a nonlinearity between them{more}.",
-        where=add_line(first.where, lost_line) if lost_line else first.where,
-        cause="The result of the activation is not used."
-        if lost_line
-        else "The activation between the layers is missing.",
-        fix="# add an activation between the two layers: torch.relu(x) in forward, or nn.ReLU() in a Sequential",
+        where=activation.where if activation else add_line(first.where, lost_line) if lost_line else first.where,
+        cause=_describe_cause(activation, is_lost=lost_line is not None),
+        fix="# add an activation between the two layers: torch.relu(x) in forward, or nn.ReLU() in a Sequential"
+        if activation is None
+        else "# use an activation with two slopes in its place, such as nn.ReLU() or nn.LeakyReLU(0.01)",
         evidence={"pairs": [[layer.module, next_layer.module] for layer, next_layer in pairs]},
         explains=("O502", "T601", "T606", "T607", "T610", "T614", "E709", "M314"),
-        edits=_insert_activations(setup, modules),
+        edits=_insert_activations(setup, modules) if activation is None else (),
         setup_fix="\n".join(map(_inserted_activation, modules)),
     )
+
+
+def _linear_activation(layer: Node) -> Node | None:
+    """Return the activation with one slope that takes the result of a layer; None if there is none."""
+    node = layer
+    while len(node.users) == 1 and node.users[0].name in VALUE_PRESERVING_NODES:
+        node = node.users[0]
+    return next((user for user in node.users if has_one_slope(user)), None)
+
+
+def _describe_cause(activation: Node | None, *, is_lost: bool) -> str:
+    if activation is not None:
+        return "The activation between the layers has the same slope for all its values, so it is linear."
+    return "The result of the activation is not used." if is_lost else "The activation between the layers is missing."
 
 
 def _insert_activations(setup: Setup, modules: list[str]) -> tuple[Edit, ...]:

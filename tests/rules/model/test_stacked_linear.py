@@ -128,3 +128,25 @@ FAULTS: dict[str, Callable[[], nn.Module]] = {
 def test_stacked_linear_of_consecutive_layers_is_warning(name: str) -> None:
     (finding,) = rule_findings(setup_of(FAULTS[name]()), "M308")
     assert finding.severity == "warning"
+
+
+def layers_around(activation: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(48, 16), activation, nn.Linear(16, 3))
+
+
+@pytest.mark.parametrize(
+    ("activation", "count"),
+    [
+        (nn.LeakyReLU(1.0), 1),
+        (nn.LeakyReLU(1.0, inplace=True), 1),
+        (nn.Hardtanh(-100.0, 100.0), 1),
+        (nn.LeakyReLU(0.9), 0),
+        (nn.ReLU6(), 0),
+        (nn.Hardtanh(-0.1, 0.1), 0),
+        (nn.PReLU(init=1.0), 0),
+    ],
+    ids=["slope 1", "slope 1 in place", "clamp beyond the values", "two slopes", "relu6", "clamp", "learned slope"],
+)
+def test_stacked_linear_counts_an_activation_of_one_slope_as_none(activation: nn.Module, count: int) -> None:
+    findings = rule_findings(setup_of(layers_around(activation)), "M308")
+    assert [(finding.where.module, "same slope" in finding.cause) for finding in findings] == [("2", True)] * count
