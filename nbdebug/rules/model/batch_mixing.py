@@ -19,6 +19,7 @@ from nbdebug.measurements.carried_values import CarriedValue
 from nbdebug.measurements.perturbation import MixingCall
 from nbdebug.measurements.row_order import ReorderedRows
 from nbdebug.measurements.sample_company import SampleCompany
+from nbdebug.measurements.stacked_indices import StackedIndex
 from nbdebug.measurements.unbatched_sequences import UnbatchedSequence
 from nbdebug.rule_engine.expression_edits import line_of, set_axis, takes_axis, value_axis
 from nbdebug.rule_engine.layer_edits import set_layer_option, swap_batch_and_steps
@@ -27,6 +28,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.carried_values import carried_value_finding
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.unbatched_sequences import unbatched_sequence_finding
+from nbdebug.rules.unshifted_indices import concatenated_index_finding, stacked_index_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_shuffled
 from nbdebug.setup.module_lines import module_line
@@ -65,6 +67,7 @@ def batch_mixing(
     carried_states: list[CarriedState] | NotChecked,
     carried_value: CarriedValue | NotChecked | None,
     sample_company: SampleCompany | NotChecked,
+    stacked_index: StackedIndex | NotChecked | None,
     sample_mixing: SampleMixing | NotChecked,
     position_dependence: PositionDependence | NotChecked | None,
     reordered_rows: ReorderedRows | NotChecked | None,
@@ -94,8 +97,9 @@ def batch_mixing(
     replaces it. It is a fault if the loss of samples and targets permuted together changes: what follows the model may
     put the rows back. Batch normalization uses its running statistics in eval mode, and a loss over pairs of samples is
     applied after the model: neither is detected here. Then both passes are compared call by call; a sample owns one of
-    B parts of each tensor, and samples have mixed where more than that part changes. For concatenated samples, indices
-    without an offset are found by adding it: then each sample gets the output that it has alone. A recurrent layer
+    B parts of each tensor, and samples have mixed where more than that part changes. Where a collate function or the
+    model joins samples, indices without an offset are found by adding it: then each sample gets the output that it has
+    alone. The place is the line that joins them, or that makes a constant offset. A recurrent layer
     reads a matrix as one sequence. It is an error if the loader shuffles the rows, or if the output has no row for each
     sample, and otherwise a note.
 
@@ -116,7 +120,10 @@ def batch_mixing(
         yield carried_value_finding(setup, carried_value)
         return
     if isinstance(sample_company, SampleCompany) and sample_company.index_input is not None:
-        yield _unshifted_index_finding(sample_company)
+        yield concatenated_index_finding(sample_company)
+        return
+    if isinstance(stacked_index, StackedIndex):
+        yield stacked_index_finding(stacked_index)
         return
     if isinstance(reordered_rows, ReorderedRows):
         if not reordered_rows.is_undone:
@@ -209,21 +216,6 @@ def _storing_line(state: CarriedState) -> SourceLine | None:
         if not isinstance(getattr(statement, "value", None), ast.Constant)
     ]
     return next(reversed(storing or lines), None)
-
-
-def _unshifted_index_finding(company: SampleCompany) -> Finding:
-    return Finding(
-        message=f"The outputs of {company.affected} of {company.samples} samples differ from those of the same samples "
-        f"alone. With the number of preceding rows added to the indices in input {company.index_input!r}, they agree.",
-        where=get_location(company.line),
-        cause=f"collate_fn concatenates the samples, but input {company.index_input!r} still counts the rows of each "
-        "sample from 0, so it refers to rows of the first samples.",
-        fix=f"Add the number of the preceding rows to input {company.index_input!r} of each sample before collate_fn "
-        "concatenates it.",
-        evidence={"samples": company.samples, "affected": company.affected, "input": company.index_input},
-        explains=("T601", "T606", "T607", "T608", "T609", "T610", "E702", "E703", "E706", "E709", "M306", "D105"),
-        severity="error",
-    )
 
 
 def _reordered_rows_finding(rows: ReorderedRows) -> Finding:

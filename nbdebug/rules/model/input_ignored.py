@@ -19,9 +19,11 @@ from nbdebug.measurements.isolated_segments import IsolatedSegments
 from nbdebug.measurements.perturbation import EvalOutputs, is_read, where_information_is_lost
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.measurements.unread_arguments import UnreadArgument, forward_line, unread_argument_of_inputs
+from nbdebug.measurements.unread_positions import UnreadPositions
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import points
 from nbdebug.rules.lost_values import edit_lost_values, explain_lost_values
+from nbdebug.rules.unread_positions import unread_positions_finding
 from nbdebug.setup import Setup
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.unused_results import find_unused_result
@@ -38,6 +40,7 @@ def input_ignored(
     ignored_steps: IgnoredSteps | NotChecked | None,
     ignored_column: IgnoredColumn | NotChecked | None,
     constant_columns: ConstantColumns | NotChecked | None,
+    unread_positions: UnreadPositions | NotChecked | None,
     *,
     progress: float = 0.25,
 ) -> Iterator[Finding]:
@@ -74,6 +77,13 @@ def input_ignored(
     and in two passes in train mode. This is a note if that tensor does not have the shape of another one that is not
     joined. Columns that an optional argument may fill are not reported.
 
+    For an output of one row per sample, all values without a gradient in any sample are exchanged and mirrored, as are
+    the first and the last tokens. If nothing changes, a kernel ridge regression predicts the targets of up to 2,000
+    rows from these values alone, and from all others. Reported if the values without influence predict them, by 15% of
+    the best possible gain over a constant and by four standard deviations of shuffled targets, and the others reach
+    less than a quarter of that: an error if these do not exceed chance, else a warning. The place is the line that sets
+    the largest dilation of the convolutions, or the call that loses the values.
+
     Segments are those of an input of integers. The tokens of one segment at a time are exchanged, with that input as it
     is and constant. Reported if a segment then has no effect on the output of its sample. If outputs have positions,
     the segments may be documents that are packed into one row: two copies are trained for 150 steps, one of them with
@@ -90,10 +100,12 @@ def input_ignored(
     ## References
     He et al., Delving Deep into Rectifiers, 2015: the scale of weights at which signals neither vanish nor explode.
     """
+    hidden: list[Finding] = []
     if isinstance(position_influence, PositionInfluence) and position_influence.hidden_by:
-        yield _hidden_positions_finding(position_influence, eval_outputs)
+        hidden = [_hidden_positions_finding(position_influence, eval_outputs)]
     elif isinstance(isolated_segments, IsolatedSegments):
-        yield from _isolated_segments_findings(isolated_segments, eval_outputs, progress)
+        hidden = [*_isolated_segments_findings(isolated_segments, eval_outputs, progress)]
+    yield from hidden
     ignored = [name for name, is_ignored in ignored_inputs.items() if is_ignored]
     if not ignored:
         if isinstance(ignored_steps, IgnoredSteps):
@@ -102,6 +114,10 @@ def input_ignored(
             yield _ignored_column_finding(ignored_column, eval_outputs)
         elif isinstance(constant_columns, ConstantColumns):
             yield _constant_columns_finding(constant_columns)
+        elif isinstance(unread_positions, UnreadPositions) and not hidden:
+            name = display_names([unread_positions.input_name], eval_outputs)[0]
+            forward = _forward_location(eval_outputs.setup.eager_model, "")
+            yield unread_positions_finding(unread_positions, name, forward)
         return
     ignores_all = len(ignored) == len(ignored_inputs)
     names = ", ".join(map(repr, display_names(ignored, eval_outputs)))

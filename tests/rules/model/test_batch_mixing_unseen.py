@@ -151,4 +151,4 @@ def test_index_without_an_offset_for_each_sample_is_the_cause(has_offset: bool) 
     findings = checkup_findings(setup, "M304")
     causes = [finding.cause for finding in findings]
     assert len(causes) == (not has_offset)
-    assert all(cause.startswith("Rows are selected by an index") for cause in causes)
+    assert all(cause.startswith("The model joins the rows of all samples") for cause in causes)
