@@ -26,6 +26,7 @@ from nbdebug.rule_engine.position_edits import ADD_ALONG_STEPS, find_misplaced_t
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.carried_values import carried_value_finding
 from nbdebug.rules.examples import minimal_setup
+from nbdebug.rules.reordered_rows import reordered_rows_finding
 from nbdebug.rules.unbatched_sequences import unbatched_sequence_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.loaders import is_shuffled
@@ -55,8 +56,6 @@ _PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "rmatmul", "in
 
 _LEARNING = ("T606", "T607", "T608", "T609", "T610", "E709")
 _UNREAD = ("E702", "E706", "G415", "G416", "M306", "M307", "T601")  # of an output without the mixed values
-
-_OF_ORDER = ("T601", "T606", "T607", "T608", "T609", "T610", "E702", "E703", "E706", "E709", "D105", "M306", "M310")
 
 
 @rule("M304", "error")
@@ -120,7 +119,7 @@ def batch_mixing(
         return
     if isinstance(reordered_rows, ReorderedRows):
         if not reordered_rows.is_undone:
-            yield _reordered_rows_finding(reordered_rows)
+            yield reordered_rows_finding(reordered_rows)
         return
     if isinstance(unbatched_sequence, UnbatchedSequence):
         yield unbatched_sequence_finding(setup, unbatched_sequence)
@@ -223,22 +222,6 @@ def _unshifted_index_finding(company: SampleCompany) -> Finding:
         evidence={"samples": company.samples, "affected": company.affected, "input": company.index_input},
         explains=("T601", "T606", "T607", "T608", "T609", "T610", "E702", "E703", "E706", "E709", "M306", "D105"),
         severity="error",
-    )
-
-
-def _reordered_rows_finding(rows: ReorderedRows) -> Finding:
-    """Report output rows that belong to other samples than the targets they meet; a note if no loss is known."""
-    return Finding(
-        message=f"Row {rows.row} of the output belongs to sample {rows.sample} of the batch. The model returns the "
-        f"outputs of {rows.displaced} of {rows.checked} checked samples in the row of another sample.",
-        where=rows.where,
-        cause="The model changes the order of its samples and does not restore it."
-        + (" The loss compares each output with the target of another sample." if rows.is_loss_changed else ""),
-        fix="Put the output rows back into the order of the samples: index them with argsort() of the permutation that "
-        "changed it.",
-        evidence={"sample": rows.sample, "row": rows.row, "displaced": rows.displaced, "checked": rows.checked},
-        explains=_OF_ORDER,
-        severity="error" if rows.is_loss_changed else "note",
     )
 
 
