@@ -25,6 +25,7 @@ from nbdebug.rule_engine.layer_edits import set_layer_option, swap_batch_and_ste
 from nbdebug.rule_engine.position_edits import ADD_ALONG_STEPS, find_misplaced_table
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.carried_values import carried_value_finding
+from nbdebug.rules.crossed_copies import crossed_copies_finding
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.reordered_rows import reordered_rows_finding
 from nbdebug.rules.unbatched_sequences import unbatched_sequence_finding
@@ -74,12 +75,13 @@ def batch_mixing(
     ## What it does
     Changes one sample and checks whether the outputs for the other samples change. The finding names the call in which
     samples first mix: a recurrent layer or an attention that takes the batch axis for the sequence axis, or a softmax,
-    normalization or layer along the batch axis, a sum over an axis that a ``view`` took for another, or a mask of one
-    sample for all. Intended mixing is reported as a note: attention over the batch written out, shuffled or shifted
-    rows. Batch statistics in eval mode are a warning if the layer keeps no running statistics. The rule also reports
-    outputs that depend on the position of a sample in the batch, outputs that come back in another order than the
-    samples, and values that one shuffled batch keeps for the next one. If a collate function concatenates
-    samples of different sizes, as the nodes of graphs, each sample is also passed alone.
+    normalization or layer along the batch axis, a sum over an axis that a ``view`` took for another, a mask of one
+    sample for all, or one that is repeated for the heads with ``repeat`` in place of ``repeat_interleave``. Intended
+    mixing is reported as a note: attention over the batch written out, shuffled or shifted rows. Batch statistics in
+    eval mode are a warning if the layer keeps no running statistics. The rule also reports outputs that depend on the
+    position of a sample in the batch, outputs that come back in another order than the samples, and values that one
+    shuffled batch keeps for the next one. If a collate function concatenates samples of different sizes, as the nodes
+    of graphs, each sample is also passed alone.
 
     ## Why it matters
     The samples of a batch are drawn at random, so information from the others is noise. Accuracy stays low, and the
@@ -94,9 +96,10 @@ def batch_mixing(
     put the rows back. Batch normalization uses its running statistics in eval mode, and a loss over pairs of samples is
     applied after the model: neither is detected here. Then both passes are compared call by call; a sample owns one of
     B parts of each tensor, and samples have mixed where more than that part changes. For concatenated samples, indices
-    without an offset are found by adding it: then each sample gets the output that it has alone. A recurrent layer
-    reads a matrix as one sequence. It is an error if the loader shuffles the rows, or if the output has no row for each
-    sample, and otherwise a note.
+    without an offset are found by adding it: then each sample gets the output that it has alone. A mask that repeats
+    the samples for the heads of an attention in another order than the heads has the changed rows in other places than
+    the values. A recurrent layer reads a matrix as one sequence. It is an error if the loader shuffles the rows, or if
+    the output has no row for each sample, and otherwise a note.
 
     ## How to fix
     Put sorted samples back with ``output[order.argsort()]``. Pass ``batch_first=True``, or swap the axes with
@@ -128,6 +131,9 @@ def batch_mixing(
         raise sample_mixing
     if isinstance(position_dependence, PositionDependence):
         yield _position_finding(setup, position_dependence, sample_mixing.batch_size)
+    if sample_mixing.crossed_copies is not None:
+        yield crossed_copies_finding(sample_mixing, sample_mixing.crossed_copies)
+        return
     yield from _mixing_findings(setup, sample_mixing)
 
 
