@@ -36,6 +36,7 @@ from nbdebug.rule_engine.loop_assumptions import ASPECT_OTHER_OUTPUT
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rule_engine.statement_edits import collect_in_loop, enclosing_context, remove_context
 from nbdebug.rules.examples import classifier, minimal_setup, points
+from nbdebug.rules.lost_terms import describe_lost_terms
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import is_from_torch
 from nbdebug.source.edits import describe_edits
@@ -301,21 +302,9 @@ def _cutting_line(cut: DetachPoint) -> SourceLine | None:
 
 def _lost_term_finding(entries: list[ParameterEntry], lost: LostTerms, path: str) -> Finding:
     """Report parts whose terms the loss computes and loses, as a loop that assigns each term to one variable does."""
-    edits = collect_in_loop(lost.line, start="0.0") if lost.variable else ()
-    number = lost.line.present.number
-    reason = (
-        f"line {number} assigns `{lost.variable}` again in each of {lost.rounds} rounds, so only the last term stays"
-        if lost.variable
-        else f"line {number} computes a term from their output that no further operation receives"
-    )
-    cause = (
-        "Each round replaces the term of the round before."
-        if lost.variable
-        else "The term is lost: nothing adds it to the loss, or another value takes its place."
-    )
-    name = lost.variable or "loss"
-    fix = describe_edits(edits) or f"{name} = {name} + term   # add up all terms"
-    return replace(_finding(entries, reason, lost.line, cause, fix, path), edits=edits)
+    loss = describe_lost_terms(lost)
+    finding = _finding(entries, loss.reason, loss.line, loss.cause, loss.fix, path)
+    return replace(finding, edits=loss.edits, related=loss.related)
 
 
 def _lost_by_loss(
