@@ -250,10 +250,11 @@ def _no_gradient_finding(loop: LoopSummary, entries: list[ParameterEntry], param
 
 
 def _sample_finding(sampled: SampledGradients, parameters: list[ParameterEntry]) -> Finding:
-    entries, call = list(sampled.parameters), sampled.call
+    entries, call, subject = list(sampled.parameters), sampled.call, sampled.output or "the output"
     return Finding(
-        message=f"The output depends on {format_names(entries)} through a random sample ({call.name}), but no gradient "
-        "from the output reaches them: changing them changes the output, and its gradient for them is zero.",
+        message=f"{subject[0].upper()}{subject[1:]} depends on {format_names(entries)} through a random sample "
+        f"({call.name}), but no gradient from {subject} reaches them: changing them changes {subject}, and its "
+        "gradient for them is zero.",
         where=replace(call.where, module=call.where.module or largest_part(entries[0], entries, parameters) or None),
         cause="Drawing a sample from a distribution passes no gradient on to the parameters of the distribution.",
         fix="Replace the drawn classes or flags by torch.nn.functional.gumbel_softmax(logits, hard=True), or train by "
