@@ -39,7 +39,8 @@ class AttentionEffects:
     weights of the queries are a sample of a uniform distribution, as torch initializes them. ``silent_heads`` return
     zeros, or what they return has no effect; ``equal_heads`` return the same and get the same gradient.
     ``softmax_axis`` and ``summed_axis`` are axes of the weights, if they do not sum to one over the keys.
-    ``enlarged_where`` is the call that multiplies by the largest constant above one.
+    ``enlarged_where`` is the call that multiplies by the largest constant above one. ``differs_behind_mask`` is True if
+    the scores of the keys that a mask excludes differ from each other or from those that it leaves.
     """
 
     where: Location
@@ -63,6 +64,7 @@ class AttentionEffects:
     softmax_axis: int | None = None
     summed_axis: int | None = None
     enlarged_where: Location | None = None
+    differs_behind_mask: bool = False
 
 
 @slow_measurement
@@ -164,6 +166,7 @@ def _measure(attention: AttentionCall, gradient: Tensor | None, samples: int) ->
         not bool(scores.any()) or not bool(attention.value.any()),
         attention.scores.name != "einsum" and _has_equal_values(attention.query.detach(), -2, samples),
         enlarged_where=enlarging.where if enlarging is not None else None,
+        differs_behind_mask=_differs_behind_mask(scores, is_used),
     )
     weights, axis = attention.weights, axes.summed
     if attention.softmax is not None and weights is not None and axis is not None:
@@ -230,6 +233,17 @@ def _is_uniform(attention: AttentionCall, scores: Tensor, is_used: Tensor) -> bo
     if largest == 0.0 or not bool(is_counted.any()) or scores.shape[-1] < 3:
         return False
     return float(_compute_range(scores, is_used).max()) <= _ROUNDING * largest
+
+
+def _differs_behind_mask(scores: Tensor, is_used: Tensor) -> bool:
+    """Return whether a query has different scores for keys, among them some that a mask excludes.
+
+    Scores with a mask added in place do not tell.
+    """
+    is_known = scores > _MAX_MASKED_SCORE
+    has_excluded = (is_known & ~is_used).any(-1)
+    largest = float(scores.masked_fill(~is_known, 0.0).abs().max())
+    return bool((_compute_range(scores, is_known)[has_excluded] > _ROUNDING * largest).any())
 
 
 def _compute_spread(attention: AttentionCall, scores: Tensor, is_used: Tensor) -> float:

@@ -13,6 +13,7 @@ from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
 from nbdebug.measurements.collation import collates_by_user
+from nbdebug.measurements.crossed_copies import CrossedCopies, find_crossed_copies
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.parameter_coverage import MODULE_ATTRIBUTES, iterate_members
 from nbdebug.measurements.perturbation import (
@@ -40,7 +41,8 @@ _MAX_SOURCES = 8  # samples that are tried in place of the first one, since padd
 class SampleMixing:
     """Effect of one changed sample: the other samples whose outputs changed, and the calls that mix samples.
 
-    ``is_scattered`` is True if each of their outputs changed in a part of its values only.
+    ``is_scattered`` is True if each of their outputs changed in a part of its values only. ``crossed_copies`` is the
+    tensor through which samples mix if its rows are copies of each sample in another order than those that it meets.
     """
 
     changed_sample: int
@@ -48,6 +50,7 @@ class SampleMixing:
     affected_samples: tuple[int, ...]
     mixing_calls: tuple[MixingCall, ...]
     is_scattered: bool = False
+    crossed_copies: CrossedCopies | None = None
 
 
 @measurement
@@ -74,7 +77,8 @@ def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
     is_tracked = affected_samples or has_sequence_first
     entries = max(1, len(eval_outputs.outputs[0]) // size) if eval_outputs.outputs[0].dim() else 1
     mixing_calls = track_change(eval_outputs, changed, [0], size, entries) if is_tracked else ()
-    return SampleMixing(0, size, affected_samples, mixing_calls, is_scattered)
+    crossed = find_crossed_copies(eval_outputs, changed, size) if affected_samples else None
+    return SampleMixing(0, size, affected_samples, mixing_calls, is_scattered, crossed)
 
 
 def _is_sequence_first(module: nn.Module) -> bool:

@@ -30,6 +30,7 @@ class PositionInfluence:
     ``where`` is the location of the module that receives the mask, with the line of the call whose result is true at
     the real positions, or else at the padded ones. ``hidden_by`` is the input that takes the place of the mask: the
     real positions without influence are those where it is zero, while another input is one at all real positions.
+    ``has_positions`` tells whether the output has the positions of the row, of which only others were compared.
     """
 
     token: int
@@ -39,6 +40,7 @@ class PositionInfluence:
     influential_padded: int
     where: Location
     hidden_by: str = ""
+    has_positions: bool = False
 
     @property
     def is_inverted(self) -> bool:
@@ -68,6 +70,7 @@ def position_influence(eval_outputs: EvalOutputs) -> PositionInfluence:
             int(reaches[len(real) :].sum()),
             _mask_location(eval_outputs, padding[1]),
             _hiding_input(others, row, ~is_padded, real, reaches[: len(real)]),
+            _position_axis(eval_outputs.outputs[0], tokens) is not None,
         )
     raise NotChecked("no token fills the ends of the rows")
 
@@ -114,11 +117,16 @@ def _reaches_other_positions(
     if not any(was_applied) or before.shape != after.shape or len(after) != len(positions):
         raise NotChecked("the tokens are not embedded, or the output does not have one row per sample")
     differs = before != after
-    axis = next((candidate for candidate in range(1, differs.dim()) if differs.shape[candidate] == tokens.shape[1]), 0)
-    if axis:
+    axis = _position_axis(differs, tokens)
+    if axis is not None:
         is_other = ~(changed | padded).to(differs.device)
         differs = differs.movedim(axis, 1) & is_other.reshape(*changed.shape, *[1] * (differs.dim() - 2))
     return differs.reshape(len(positions), -1).any(1)
+
+
+def _position_axis(output: Tensor, tokens: Tensor) -> int | None:
+    """Return the axis of an output that has the positions of its tokens."""
+    return next((axis for axis in range(1, output.dim()) if output.shape[axis] == tokens.shape[1]), None)
 
 
 def _mask_location(answers: EvalOutputs, padded: Tensor) -> Location:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,10 +13,12 @@ from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
 from nbdebug.measurements.batch_independence import has_batch_axis, is_batch_first_throughout
+from nbdebug.measurements.input_usage import find_module_call_line
 from nbdebug.measurements.perturbation import EvalOutputs, compute_loss_value
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Batch
 from nbdebug.setup.losses import get_loss_kind
+from nbdebug.source.location import SourceLine, get_location
 from nbdebug.tensors.pytree import tree_tensors
 
 _MAX_CHECKED, _SUMS = 8, 4  # samples whose row is looked up; random sums by which rows are compared
@@ -30,7 +33,9 @@ class ReorderedRows:
     ``displaced`` of ``checked`` samples have their output in another row, the first of them ``sample`` in ``row``.
     ``is_loss_changed`` tells whether the loss of the batch changes if its samples and their targets are permuted
     together; None if no loss can be computed. ``is_order_returned`` is True if the model returns a permutation too,
-    and the loss gets the rows alone: what follows the model may put them back before the loss.
+    and the loss gets the rows alone: what follows the model may put them back before the loss. ``where`` is the last
+    line that makes rows in the other order, ``reordering_line`` the one that changes the order. The index of this line
+    restores the order itself, or ``restored_by`` its argsort(); "" if it does neither for each checked sample.
     """
 
     sample: int
@@ -40,6 +45,8 @@ class ReorderedRows:
     is_loss_changed: bool | None
     is_order_returned: bool
     where: Location
+    reordering_line: SourceLine | None
+    restored_by: Literal["argsort", "index", ""]
 
     @property
     def is_undone(self) -> bool:
@@ -65,13 +72,16 @@ def reordered_rows(eval_outputs: EvalOutputs) -> ReorderedRows | None:
     displaced = [(sample, row) for sample, row in rows.items() if sample != row]
     if not displaced:
         return None
+    place, reordering = _reordering_calls(eval_outputs, permuted, order)
     return ReorderedRows(
         *displaced[0],
         displaced=len(displaced),
         checked=len(rows),
         is_loss_changed=_is_loss_changed(eval_outputs, order),
         is_order_returned=_is_order_returned(eval_outputs, permuted),
-        where=_reordering_location(eval_outputs, permuted, order),
+        where=_location_in_same_function(eval_outputs, place, reordering) if place else Location(),
+        reordering_line=reordering.line if reordering else None,
+        restored_by=_restoring_index(reordering, rows, size) if reordering else "",
     )
 
 
@@ -152,18 +162,50 @@ def _is_permutation(values: Tensor, size: int) -> bool:
     return torch.equal(values.sort().values, places) and not torch.equal(values, places)
 
 
-def _reordering_location(answers: EvalOutputs, permuted: Batch, order: Tensor) -> Location:
-    """Return the location of the last call that returns the samples of its input in another order.
+def _reordering_calls(
+    answers: EvalOutputs, permuted: Batch, order: Tensor
+) -> tuple[TorchCall | None, TorchCall | None]:
+    """Return the last call whose rows are in another order, and the last one that returns its input in another order.
 
-    A call on several values for each sample comes before one on a number for each, such as their lengths. If there is
-    none, as where parts of the batch are joined, the first call counts whose rows do not follow the samples.
+    Calls on several values for each sample come before those on a number for each, such as their lengths. If no call
+    changes the order of its input, as where parts of the batch are joined, the first call counts whose rows do not
+    follow the samples.
     """
     size, calls = answers.batch.size, _recorded_pairs(answers, permuted)
     candidates = [first for first, second in calls if _has_strayed(first.outputs[0], second.outputs[0], order)]
     reordering = [call for call in candidates if any(_moves_rows(t, call.outputs[0], size) for t in call.inputs)]
-    wide = [call for call in reordering if call.outputs[0].dim() > 1]
-    call = next(iter([*reversed(wide), *reversed(reordering), *candidates]), None)
-    return call.where if call is not None else Location()
+    reordering_call = next(iter([*reversed(_wide(reordering)), *reversed(reordering), *candidates]), None)
+    located = [call for call in candidates if call.line is not None]
+    return next(iter([*reversed(_wide(located)), *reversed(located)]), None), reordering_call
+
+
+def _wide(calls: list[TorchCall]) -> list[TorchCall]:
+    """Return the calls whose result has several values for each sample."""
+    return [call for call in calls if call.outputs[0].dim() > 1]
+
+
+def _location_in_same_function(answers: EvalOutputs, call: TorchCall, reordering: TorchCall | None) -> Location:
+    """Return the location of a call; if a part of the module that changes the order makes it, where that is called."""
+    if reordering is None:
+        return call.where
+    owner = reordering.module or ""
+    inner = (call.module or "").removeprefix(f"{owner}." if owner else "")
+    line = call.line
+    if call.module != reordering.module and inner and (not owner or inner != call.module):
+        child = ".".join(filter(None, [owner, inner.partition(".")[0]]))
+        line = find_module_call_line(answers.setup, answers.batch, child) or line
+    return get_location(line, reordering.module)
+
+
+def _restoring_index(call: TorchCall, rows: dict[int, int], size: int) -> Literal["argsort", "index", ""]:
+    """Return how the permutation that a call selects rows by puts those of the checked samples back."""
+    for index in (t for t in call.inputs if _is_permutation(t, size)):
+        places = index.tolist()
+        if all(places[row] == sample for sample, row in rows.items()):
+            return "argsort"
+        if all(places[sample] == row for sample, row in rows.items()):
+            return "index"
+    return ""
 
 
 def _recorded_pairs(answers: EvalOutputs, permuted: Batch) -> list[tuple[TorchCall, TorchCall]]:

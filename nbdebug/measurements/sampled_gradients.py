@@ -16,7 +16,7 @@ from nbdebug.measurements.parameter_coverage import ParameterEntry
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.preserve import Preserve, seed_all
 from nbdebug.setup import Batch, Setup
-from nbdebug.tensors.pytree import tree_tensors
+from nbdebug.tensors.pytree import tree_leaves, tree_tensors
 
 _RELATIVE_CHANGE = 0.3  # of the root mean square of a parameter
 _MIN_SCALE = 0.1  # of parameters that are near zero
@@ -26,11 +26,13 @@ _MIN_SCALE = 0.1  # of parameters that are near zero
 class SampledGradients:
     """A call that draws a sample from values of some parameters and returns no gradient for them.
 
-    ``parameters`` are those that change the output only through the sample.
+    ``parameters`` are those that change an output only through the sample. ``output`` names this output if another one
+    of the model has a gradient for them, such as the mean of the distribution; "" otherwise.
     """
 
     call: TorchCall
     parameters: tuple[ParameterEntry, ...]
+    output: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -62,7 +64,8 @@ def sampled_gradients(
             probe = _Probe(setup, first_pass.batch, index)
             call = probe.find_sampling_call(unreached)
             if call is not None:
-                return SampledGradients(call, tuple(probe.get_influential(call, unreached)))
+                influential = tuple(probe.get_influential(call, unreached))
+                return SampledGradients(call, influential, _name_partial_output(output, index, influential))
         except Exception as error:
             raise NotChecked(f"a further pass raised {type(error).__name__}: {error}") from error
     return None
@@ -76,6 +79,15 @@ def _find_unreached(output: Tensor, parameters: list[ParameterEntry]) -> list[Pa
     gradients = _compute_gradients(output, [entry.parameter for entry in entries])
     unreached = [entry for entry, gradient in zip(entries, gradients, strict=True) if not _is_nonzero(gradient)]
     return unreached if len(unreached) < len(entries) else []
+
+
+def _name_partial_output(output: Any, index: int, entries: Sequence[ParameterEntry]) -> str:
+    """Return the name of one of several tensors of an output, if the gradient of another one reaches parameters."""
+    leaves = [(path, leaf) for path, leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+    others = tuple(leaf for number, (_, leaf) in enumerate(leaves) if number != index)
+    if not _reaches(others, [entry.parameter for entry in entries]):
+        return ""
+    return "output " + ".".join(repr(key) if isinstance(key, str) else str(key) for key in leaves[index][0])
 
 
 def _compute_gradients(tensor: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor | None, ...]:

@@ -26,7 +26,9 @@ from nbdebug.rule_engine.layer_edits import set_layer_option, swap_batch_and_ste
 from nbdebug.rule_engine.position_edits import ADD_ALONG_STEPS, find_misplaced_table
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.carried_values import carried_value_finding
+from nbdebug.rules.crossed_copies import crossed_copies_finding
 from nbdebug.rules.examples import minimal_setup
+from nbdebug.rules.reordered_rows import reordered_rows_finding
 from nbdebug.rules.unbatched_sequences import unbatched_sequence_finding
 from nbdebug.rules.unshifted_indices import concatenated_index_finding, stacked_index_finding
 from nbdebug.setup import Setup
@@ -58,8 +60,6 @@ _PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "rmatmul", "in
 _LEARNING = ("T606", "T607", "T608", "T609", "T610", "E709")
 _UNREAD = ("E702", "E706", "G415", "G416", "M306", "M307", "T601")  # of an output without the mixed values
 
-_OF_ORDER = ("T601", "T606", "T607", "T608", "T609", "T610", "E702", "E703", "E706", "E709", "D105", "M306", "M310")
-
 
 @rule("M304", "error")
 def batch_mixing(
@@ -78,12 +78,13 @@ def batch_mixing(
     ## What it does
     Changes one sample and checks whether the outputs for the other samples change. The finding names the call in which
     samples first mix: a recurrent layer or an attention that takes the batch axis for the sequence axis, or a softmax,
-    normalization or layer along the batch axis, a sum over an axis that a ``view`` took for another, or a mask of one
-    sample for all. Intended mixing is reported as a note: attention over the batch written out, shuffled or shifted
-    rows. Batch statistics in eval mode are a warning if the layer keeps no running statistics. The rule also reports
-    outputs that depend on the position of a sample in the batch, outputs that come back in another order than the
-    samples, and values that one shuffled batch keeps for the next one. If a collate function concatenates
-    samples of different sizes, as the nodes of graphs, each sample is also passed alone.
+    normalization or layer along the batch axis, a sum over an axis that a ``view`` took for another, a mask of one
+    sample for all, or one that is repeated for the heads with ``repeat`` in place of ``repeat_interleave``. Intended
+    mixing is reported as a note: attention over the batch written out, shuffled or shifted rows. Batch statistics in
+    eval mode are a warning if the layer keeps no running statistics. The rule also reports outputs that depend on the
+    position of a sample in the batch, outputs that come back in another order than the samples, and values that one
+    shuffled batch keeps for the next one. If a collate function concatenates samples of different sizes, as the nodes
+    of graphs, each sample is also passed alone.
 
     ## Why it matters
     The samples of a batch are drawn at random, so information from the others is noise. Accuracy stays low, and the
@@ -99,9 +100,10 @@ def batch_mixing(
     applied after the model: neither is detected here. Then both passes are compared call by call; a sample owns one of
     B parts of each tensor, and samples have mixed where more than that part changes. Where a collate function or the
     model joins samples, indices without an offset are found by adding it: then each sample gets the output that it has
-    alone. The place is the line that joins them, or that makes a constant offset. A recurrent layer
-    reads a matrix as one sequence. It is an error if the loader shuffles the rows, or if the output has no row for each
-    sample, and otherwise a note.
+    alone. The place is the line that joins them, or that makes a constant offset. A mask that repeats the samples for
+    the heads of an attention in another order than the heads has the changed rows in other places than the values. A
+    recurrent layer reads a matrix as one sequence. It is an error if the loader shuffles the rows, or if the output has
+    no row for each sample, and otherwise a note.
 
     ## How to fix
     Put sorted samples back with ``output[order.argsort()]``. Pass ``batch_first=True``, or swap the axes with
@@ -127,7 +129,7 @@ def batch_mixing(
         return
     if isinstance(reordered_rows, ReorderedRows):
         if not reordered_rows.is_undone:
-            yield _reordered_rows_finding(reordered_rows)
+            yield reordered_rows_finding(reordered_rows)
         return
     if isinstance(unbatched_sequence, UnbatchedSequence):
         yield unbatched_sequence_finding(setup, unbatched_sequence)
@@ -136,6 +138,9 @@ def batch_mixing(
         raise sample_mixing
     if isinstance(position_dependence, PositionDependence):
         yield _position_finding(setup, position_dependence, sample_mixing.batch_size)
+    if sample_mixing.crossed_copies is not None:
+        yield crossed_copies_finding(sample_mixing, sample_mixing.crossed_copies)
+        return
     yield from _mixing_findings(setup, sample_mixing)
 
 
@@ -216,22 +221,6 @@ def _storing_line(state: CarriedState) -> SourceLine | None:
         if not isinstance(getattr(statement, "value", None), ast.Constant)
     ]
     return next(reversed(storing or lines), None)
-
-
-def _reordered_rows_finding(rows: ReorderedRows) -> Finding:
-    """Report output rows that belong to other samples than the targets they meet; a note if no loss is known."""
-    return Finding(
-        message=f"Row {rows.row} of the output belongs to sample {rows.sample} of the batch. The model returns the "
-        f"outputs of {rows.displaced} of {rows.checked} checked samples in the row of another sample.",
-        where=rows.where,
-        cause="The model changes the order of its samples and does not restore it."
-        + (" The loss compares each output with the target of another sample." if rows.is_loss_changed else ""),
-        fix="Put the output rows back into the order of the samples: index them with argsort() of the permutation that "
-        "changed it.",
-        evidence={"sample": rows.sample, "row": rows.row, "displaced": rows.displaced, "checked": rows.checked},
-        explains=_OF_ORDER,
-        severity="error" if rows.is_loss_changed else "note",
-    )
 
 
 def _describe_use_of_position(call: TorchCall, size: int, *, takes_sequences: bool) -> str:

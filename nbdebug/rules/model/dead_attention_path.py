@@ -57,21 +57,13 @@ def dead_attention_path(
     Vaswani et al. 2017, arXiv:1706.03762, section 3.2.
     """
     uniform = [effects for effects in attention_effects if effects.is_uniform]
+    uniform.sort(key=lambda effects: effects.differs_behind_mask)
     zero = [effects for effects in attention_effects if effects.is_zero]
     detached = [effects for effects in attention_effects if effects.detached_where is not None]
     constant = [effects for effects in attention_effects if effects.has_equal_values]
     equal_queries = [effects for effects in attention_effects if effects.has_equal_queries]
     if uniform:
-        effects = uniform[0]
-        yield Finding(
-            message=f"Each query of {len(uniform)} of {len(attention_effects)} attentions has the same score for all "
-            f"of its keys ({effects.keys} positions): attention is a plain mean.",
-            where=effects.where,
-            cause="The keys are the same at all positions, so the softmax cannot prefer any of them.",
-            fix="k = self.key(x)   # one key for each position; no mean, expand or [:, :1] over positions",
-            evidence={"attentions": len(uniform), "keys": effects.keys},
-            explains=_CONSEQUENCES,
-        )
+        yield _uniform_finding(uniform, len(attention_effects))
     elif zero:
         yield Finding(
             message=f"The scores or the values of {len(zero)} of {len(attention_effects)} attentions are exactly zero, "
@@ -131,6 +123,38 @@ def dead_attention_path(
             explains=(*_CONSEQUENCES, "M305", "M310"),
             severity="warning",
         )
+
+
+def _uniform_finding(uniform: list[AttentionEffects], attentions: int) -> Finding:
+    """Report attentions whose queries have the same score for all keys."""
+    effects = uniform[0]
+    if effects.differs_behind_mask:
+        return _remaining_keys_finding(effects)
+    return Finding(
+        message=f"Each query of {len(uniform)} of {attentions} attentions has the same score for all of its keys "
+        f"({effects.keys} positions): attention is a plain mean.",
+        where=effects.where,
+        cause="The keys are the same at all positions, so the softmax cannot prefer any of them.",
+        fix="k = self.key(x)   # one key for each position; no mean, expand or [:, :1] over positions",
+        evidence={"attentions": len(uniform), "keys": effects.keys},
+        explains=_CONSEQUENCES,
+    )
+
+
+def _remaining_keys_finding(effects: AttentionEffects) -> Finding:
+    """Report an attention whose mask leaves only keys that are the same, such as those of padding."""
+    return Finding(
+        message="Each query of an attention has the same score for all keys that the mask leaves, while the keys that "
+        f"it excludes have other scores ({effects.keys} positions in all).",
+        where=effects.where,
+        cause="The mask excludes the keys that differ and leaves those that are the same, as an inverted padding mask "
+        "does.",
+        fix="# invert the mask: a Boolean attn_mask of scaled_dot_product_attention is true at keys that take part, "
+        "that of nn.MultiheadAttention at keys that do not",
+        evidence={"attentions": 1, "keys": effects.keys},
+        explains=_CONSEQUENCES,
+        aspect="remaining keys",
+    )
 
 
 class SmallAttention(nn.Module):

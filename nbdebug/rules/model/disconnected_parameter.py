@@ -36,6 +36,7 @@ from nbdebug.rule_engine.loop_assumptions import ASPECT_OTHER_OUTPUT
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rule_engine.statement_edits import collect_in_loop, enclosing_context, remove_context
 from nbdebug.rules.examples import classifier, minimal_setup, points
+from nbdebug.rules.lost_terms import describe_lost_terms
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import is_from_torch
 from nbdebug.source.edits import describe_edits
@@ -249,10 +250,11 @@ def _no_gradient_finding(loop: LoopSummary, entries: list[ParameterEntry], param
 
 
 def _sample_finding(sampled: SampledGradients, parameters: list[ParameterEntry]) -> Finding:
-    entries, call = list(sampled.parameters), sampled.call
+    entries, call, subject = list(sampled.parameters), sampled.call, sampled.output or "the output"
     return Finding(
-        message=f"The output depends on {format_names(entries)} through a random sample ({call.name}), but no gradient "
-        "from the output reaches them: changing them changes the output, and its gradient for them is zero.",
+        message=f"{subject[0].upper()}{subject[1:]} depends on {format_names(entries)} through a random sample "
+        f"({call.name}), but no gradient from {subject} reaches them: changing them changes {subject}, and its "
+        "gradient for them is zero.",
         where=replace(call.where, module=call.where.module or largest_part(entries[0], entries, parameters) or None),
         cause="Drawing a sample from a distribution passes no gradient on to the parameters of the distribution.",
         fix="Replace the drawn classes or flags by torch.nn.functional.gumbel_softmax(logits, hard=True), or train by "
@@ -301,21 +303,9 @@ def _cutting_line(cut: DetachPoint) -> SourceLine | None:
 
 def _lost_term_finding(entries: list[ParameterEntry], lost: LostTerms, path: str) -> Finding:
     """Report parts whose terms the loss computes and loses, as a loop that assigns each term to one variable does."""
-    edits = collect_in_loop(lost.line, start="0.0") if lost.variable else ()
-    number = lost.line.present.number
-    reason = (
-        f"line {number} assigns `{lost.variable}` again in each of {lost.rounds} rounds, so only the last term stays"
-        if lost.variable
-        else f"line {number} computes a term from their output that no further operation receives"
-    )
-    cause = (
-        "Each round replaces the term of the round before."
-        if lost.variable
-        else "The term is lost: nothing adds it to the loss, or another value takes its place."
-    )
-    name = lost.variable or "loss"
-    fix = describe_edits(edits) or f"{name} = {name} + term   # add up all terms"
-    return replace(_finding(entries, reason, lost.line, cause, fix, path), edits=edits)
+    loss = describe_lost_terms(lost)
+    finding = _finding(entries, loss.reason, loss.line, loss.cause, loss.fix, path)
+    return replace(finding, edits=loss.edits, related=loss.related)
 
 
 def _lost_by_loss(

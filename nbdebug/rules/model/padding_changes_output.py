@@ -37,6 +37,7 @@ from nbdebug.source.location import get_location
 _OF_HIDDEN_CONTENT = (
     *("T601", "T606", "T607", "T608", "T610", "E702", "E703", "E706", "E709", "M306", "M307", "G401", "G402", "G415"),
 )
+_OF_INVERTED_MASK = (*_OF_HIDDEN_CONTENT, "G403", "M320:remaining keys")
 _MAX_EXCLUDING_FILL = -100.0  # exp(-100) is 4e-44; scores of a trained attention are of order 10
 
 
@@ -178,11 +179,12 @@ def _changes_at_ends(padding: TrailingPadding | NotChecked, share: float) -> Typ
 
 def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
     edits = invert_padding_mask(line_of(influence.where))
+    part = "the output for other positions" if influence.has_positions else "the output"
     return Finding(
-        message=f"The output depends on padding instead of content: in a row padded with token {influence.token}, a "
-        f"change at {influence.influential_padded} of {influence.padded} padded positions changes the output for other "
-        f"positions; a change at {influence.influential_real} of {influence.real} real positions changes "
-        "it.",
+        message=f"The output depends on padding instead of content. In a row padded with token {influence.token}, "
+        f"changing the embedding at a padded position changes {part} in {influence.influential_padded} of "
+        f"{influence.padded} cases. Changing it at a real position does so in {influence.influential_real} of "
+        f"{influence.real} cases.",
         where=influence.where,
         cause="The padding mask is inverted: it excludes the real positions and keeps the padded ones.",
         fix=describe_edits(edits) or _INVERSION,
@@ -193,7 +195,7 @@ def _inverted_mask_finding(influence: PositionInfluence) -> Finding:
             "padded": influence.padded,
             "influential_padded": influence.influential_padded,
         },
-        explains=_OF_HIDDEN_CONTENT,
+        explains=_OF_INVERTED_MASK,
         severity="error",
     )
 
@@ -208,7 +210,7 @@ def _inverted_attention_finding(attention: PaddingAttention) -> Finding:
         fix=describe_edits(edits) or _INVERSION,
         edits=edits,
         evidence={"rows": attention.rows, "real_weight": attention.real_weight},
-        explains=_OF_HIDDEN_CONTENT,
+        explains=_OF_INVERTED_MASK,
         severity="error",
     )
 

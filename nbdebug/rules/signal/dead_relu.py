@@ -11,7 +11,7 @@ from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
-from nbdebug.loss_curves.run_summary import get_run_summary
+from nbdebug.loss_curves.run_summary import RunSummary, get_run_summary
 from nbdebug.records import Record
 from nbdebug.records.layer_signals import (
     Flags,
@@ -36,6 +36,7 @@ _FIRST_SNAPSHOTS = 3
 _MIN_ZERO_SHARE = 0.95  # of the dead units must be zero in a snapshot: a gradient can be zero for other reasons
 _MIN_ACTIVITY_RATIO = 5.0
 _POOR_SHARE = 0.5  # of the loss of a constant prediction, as in the rules on underfitting
+_MIN_GAIN, _MIN_STANDARD_ERRORS = 0.05, 5.0  # of a loss below that of a constant prediction, without doubt
 _GOOD_SHARE = 0.2  # of the loss of a constant prediction
 _WHOLE_LAYER = 0.95  # of the units of a layer, which then passes on almost nothing
 _LOW_BIAS = -1.0  # what a unit of usual weights and standardized inputs seldom makes up for
@@ -58,14 +59,15 @@ def dead_relu(
 
     ## How it is measured
     By the share that three quarters of the snapshots in the second half reach: more than ``most`` = 75% of a layer, or
-    more than ``rising`` = 50% if that share has risen by a quarter since the start. If a snapshot contains few
-    samples, units that are rarely active look dead too; they are recognized by the other units, which are then hardly
-    active either. A bottleneck of eight units or fewer must be entirely dead. A bias before the ReLU whose gradient is
-    exactly zero also indicates a dead unit, and is the only indication if the activation is a function or a module of
-    your own. A layer without any gradient below which another layer has one is a branch that was not selected, not a
-    layer of dead units. Up to ``most``, the finding is a note unless the run is known to have learned little: wide
-    layers have units to spare. It is a note, too, after a run that ends below a fifth of the loss of a constant
-    prediction, unless almost the whole layer is dead.
+    more than ``rising`` = 50% if that share has risen by a quarter since the start. If a snapshot contains few samples,
+    units that are rarely active look dead too; they are recognized by the other units, which are then hardly active
+    either. A bottleneck of eight units or fewer must be entirely dead. A bias before the ReLU whose gradient is exactly
+    zero also indicates a dead unit, and is the only indication if the activation is a function or a module of your own.
+    A layer without any gradient below which another layer has one is a branch that was not selected, not a layer of
+    dead units. Up to ``most``, the finding is a note unless the run is known to have learned little: wide layers have
+    units to spare. Without a score, a loss at least 5% below that of a constant prediction counts as learned here,
+    because the lowest attainable loss is unknown. It is a note, too, after a run that ends below a fifth of the loss of
+    a constant prediction, unless almost the whole layer is dead.
 
     ## How to fix
     Use a lower learning rate or a warm-up, biases that start at zero, LeakyReLU or GELU.
@@ -99,13 +101,26 @@ def dead_relu(
 
 
 def _is_known_to_be_poor(record: Record) -> bool:
-    """Return whether the run is known to have learned little, by its loss and by its score on fixed samples."""
+    """Return whether the run is known to have learned little, by its loss and by its score on fixed samples.
+
+    Without a score, a loss that is clearly below that of a constant prediction does not tell: many losses, such as the
+    evidence lower bound, cannot get far below it.
+    """
     try:
         run = get_run_summary(record)
     except NotChecked:
         return False
+    if run.is_finite and run.beats_constant is None and _is_clearly_below_constant(run):
+        return False
     share = run.remaining_share
     return not run.is_finite or (not run.beats_constant and share is not None and share > _POOR_SHARE)
+
+
+def _is_clearly_below_constant(run: RunSummary) -> bool:
+    if run.chance is None:
+        return False
+    gain = run.chance - run.end
+    return gain > _MIN_GAIN * (run.chance - run.floor) and gain > _MIN_STANDARD_ERRORS * run.end_error
 
 
 def _is_known_to_be_good(record: Record) -> bool:

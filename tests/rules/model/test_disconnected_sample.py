@@ -114,6 +114,8 @@ def test_disconnected_sample_of_parameters_is_warning_at_its_line(name: str) -> 
     model, line = FAULTS[name]
     (finding,) = checkup_findings(minimal_setup(model, X, X, negative_bound), "M301")
     assert "mean" in finding.message
+    assert finding.message.startswith("Output 0 depends on")  # the others have a gradient for these parameters
+    assert "no gradient from output 0 reaches them" in finding.message
     assert "decoder" not in finding.message
     assert line in (finding.where.source or "")
 
@@ -122,6 +124,27 @@ def test_disconnected_sample_of_parameters_is_warning_at_its_line(name: str) -> 
 def test_disconnected_sample_with_gradient_or_on_purpose_is_quiet(name: str) -> None:
     model, loss_fn = HEALTHY[name]
     assert checkup_findings(minimal_setup(model, X, X, loss_fn), "M301") == []
+
+
+class NamedOutputs(LatentModel):
+    """Returns its parts by name."""
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        drawn, mean, scale = super().forward(x)
+        return {"mean": mean, "scale": scale, "drawn": drawn}
+
+
+def test_disconnected_sample_names_the_key_of_its_output() -> None:
+    def loss_fn(output: dict[str, Tensor], x: Tensor) -> Tensor:
+        return negative_bound((output["drawn"], output["mean"], output["scale"]), x)
+
+    (finding,) = rule_findings(minimal_setup(NamedOutputs(torch.normal), X, X, loss_fn), "M301")
+    assert finding.message.startswith("Output 'drawn' depends on")
+
+
+def test_disconnected_sample_of_the_only_output_is_the_output() -> None:
+    (finding,) = rule_findings(minimal_setup(Reconstruction(torch.normal), X, X, nn.MSELoss()), "M301")
+    assert finding.message.startswith("The output depends on") or "no path" in finding.message
 
 
 class Reconstruction(LatentModel):

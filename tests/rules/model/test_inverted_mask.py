@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.finding import is_consequence
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from tests.rules.rule_findings import rule_findings
@@ -106,6 +107,64 @@ def test_padding_changes_output_of_inverted_mask_names_its_line(reader: type[Rea
     assert finding.cause.startswith("The padding mask is inverted")
     assert finding.where.source is not None
     assert "PAD" in finding.where.source
+
+
+@pytest.mark.parametrize(
+    ("reader", "effect"), [(MaskedMean, "changes the output in"), (HandMadeTagger, "other positions")]
+)
+def test_message_speaks_of_other_positions_only_if_the_output_has_positions(reader: type[Reader], effect: str) -> None:
+    torch.manual_seed(0)
+    (finding,) = rule_findings(text_setup(reader(inverted=True)), "M310")
+    assert effect in finding.message
+    assert "changing the embedding at a padded position" in finding.message
+
+
+class QueryPooling(Reader):
+    """A learned query reads the keys that a mask leaves."""
+
+    def build(self) -> None:
+        self.query = nn.Parameter(torch.randn(1, 1, WIDTH))
+        self.key, self.value = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        kept = ~self.is_padding(tokens)[:, None, :]
+        query = self.query.expand(len(x), -1, -1)
+        pooled = nn.functional.scaled_dot_product_attention(query, self.key(x), self.value(x), attn_mask=kept)
+        return self.head(pooled[:, 0])
+
+
+class FilledPooling(QueryPooling):
+    """The first token reads them, by scores that are filled."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        scores = self.value(x[:, :1]) @ self.key(x).transpose(1, 2)
+        scores = scores.masked_fill(self.is_padding(tokens)[:, None, :], -1e9)
+        return self.head((scores.softmax(-1) @ self.value(x))[:, 0])
+
+
+@pytest.mark.parametrize("reader", [QueryPooling, FilledPooling])
+def test_equal_keys_of_padding_follow_from_the_inverted_mask(reader: type[Reader]) -> None:
+    torch.manual_seed(0)
+    setup = text_setup(reader(inverted=True))
+    (cause,), (effect,) = rule_findings(setup, "M310"), rule_findings(setup, "M320")
+    assert "keys that the mask leaves" in effect.message
+    assert is_consequence("M320", effect.aspect, cause.explains)
+
+
+def test_equal_keys_without_a_mask_are_no_consequence_of_one() -> None:
+    class EqualKeys(QueryPooling):
+        def forward(self, tokens: Tensor) -> Tensor:
+            x = self.embed(tokens)
+            key = self.key(x).mean(1, keepdim=True).expand(-1, LENGTH, -1)
+            pooled = nn.functional.scaled_dot_product_attention(self.query.expand(len(x), -1, -1), key, self.value(x))
+            return self.head(pooled[:, 0])
+
+    torch.manual_seed(0)
+    (finding,) = rule_findings(text_setup(EqualKeys(False)), "M320")
+    assert "The keys are the same at all positions" in finding.cause
+    assert not finding.aspect
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,45 @@ def assign_twice(outputs: tuple[Tensor, ...], y: Tensor) -> Tensor:
     return loss
 
 
+def assign_with_sign(outputs: tuple[Tensor, ...], y: Tensor) -> Tensor:
+    total = F.cross_entropy(outputs[0], y)
+    total += 2.0 * F.cross_entropy(outputs[1], y)
+    total = +F.cross_entropy(outputs[2], y)
+    return total
+
+
+def assign_after_sum(outputs: tuple[Tensor, ...], y: Tensor) -> Tensor:
+    first, second = F.cross_entropy(outputs[0], y), F.cross_entropy(outputs[1], y)
+    total = first + second
+    total = 0.5 * F.cross_entropy(outputs[2], y)
+    return total.sqrt()
+
+
+def assign_a_choice(outputs: tuple[Tensor, ...], y: Tensor) -> Tensor:
+    total = torch.zeros(())
+    for logits in outputs[:2]:
+        total += F.cross_entropy(logits, y)
+    total = F.cross_entropy(outputs[2], y) if len(y) else torch.zeros(())
+    return total
+
+
+def add_in_place(outputs: tuple[Tensor, ...], y: Tensor) -> Tensor:
+    total = F.cross_entropy(outputs[0], y)
+    total += F.cross_entropy(outputs[1], y)
+    total += F.cross_entropy(outputs[2], y)
+    return total
+
+
+def log_a_sum(outputs: tuple[Tensor, ...], y: Tensor) -> Tensor:
+    """Assigns the sum of the terms for a log again after the loss has got them."""
+    total = sum(F.cross_entropy(logits, y) for logits in outputs)
+    logged = F.cross_entropy(outputs[0], y)
+    logged += F.cross_entropy(outputs[1], y)
+    logged = logged.detach()
+    assert isinstance(total, Tensor)
+    return total
+
+
 def keep_numbers(outputs: tuple[Tensor, ...], y: Tensor) -> Tensor:
     return F.cross_entropy(outputs[2], y) + sum(F.cross_entropy(logits, y).item() for logits in outputs[:2])
 
@@ -63,7 +102,10 @@ def add_up(outputs: tuple[Tensor, ...], y: Tensor) -> Tensor:
 LOSSES = [
     (assign_in_loop, "assigns `total` again in each of 3 rounds", "total = 0.0\ntotal = total + F.cross_entropy"),
     (assign_in_loop_after_start, "assigns `total` again in each of 3 rounds", "total = total + F.cross_entropy"),
-    (assign_twice, "computes a term from their output that no further operation receives", "loss = loss + term"),
+    (assign_twice, "assigns `loss` again, so the terms of earlier lines", "loss = loss + F.cross_entropy(outputs[2]"),
+    (assign_with_sign, "assigns `total` again, so the terms of earlier lines", "total += F.cross_entropy(outputs[2]"),
+    (assign_after_sum, "assigns `total` again, so the terms of earlier lines", "total = total + 0.5 * F.cross_entropy"),
+    (assign_a_choice, "assigns `total` again, so the terms of earlier lines", "total = total + (F.cross_entropy"),
     (keep_numbers, "item detaches their output", "Compute with torch functions"),
     (use_one, "the model returns their output, but the loss does not use it", "Add a term"),
 ]
@@ -79,8 +121,9 @@ def test_lost_terms_are_one_finding_at_the_line_that_loses_them(
     assert fix in (added or findings[0].fix)
 
 
-def test_terms_that_are_added_up_are_not_lost() -> None:
-    assert rule_findings(setup_builder(ThreeHeads(), loss_fn=add_up)(), "M301") == []
+@pytest.mark.parametrize("loss", [add_up, add_in_place, log_a_sum])
+def test_terms_that_are_added_up_are_not_lost(loss: Callable[..., Tensor]) -> None:
+    assert rule_findings(setup_builder(ThreeHeads(), loss_fn=loss)(), "M301") == []
 
 
 class Block(nn.Module):

@@ -97,6 +97,42 @@ class Reversed(Ordered):
         return self.left(x.flip(1 if self.restores else 0))
 
 
+class Upper(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.score = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + 1.0
+        return self.score(x)
+
+
+class PackedPart(Ordered):
+    """A part of the model computes the scores."""
+
+    def __init__(self, restores: bool) -> None:
+        super().__init__(restores)
+        self.upper = Upper()
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        order = (tokens != 0).sum(1).argsort(descending=True)
+        states = self.embed(tokens[order]).sum(1)
+        result = self.upper(torch.relu(states))
+        if self.restores:
+            result = result[order.argsort()]
+        return result
+
+
+class SortedElsewhere(Ordered):
+    def sort(self, rows: Tensor, places: Tensor) -> Tensor:
+        return rows[places]
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        places = (tokens != 0).sum(1).argsort()
+        rows = self.embed(tokens) if self.restores else self.sort(self.embed(tokens), places)
+        return self.left(rows.sum(1))
+
+
 class GivesOrder(Ordered):
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         order = (tokens != 0).sum(1).argsort(descending=True)
@@ -117,15 +153,17 @@ def loss_of_set(scores: Tensor, y: Tensor) -> Tensor:
 
 
 CE = nn.CrossEntropyLoss()
-# By name: the model, its inputs, and what the line that changes the order has.
-CASES: dict[str, tuple[type[Ordered], tuple[Tensor, ...], str]] = {
-    "packed texts": (LongestFirst, (TOKENS, LENGTHS), "tokens = tokens[order]"),
-    "padded mean": (OwnLengths, (TOKENS,), "tokens.index_select(0, order)"),
-    "steps before samples": (SequencesFirst, (TOKENS,), "steps[:, order]"),
-    "order for its inverse": (OrderTwice, (TOKENS,), "self.left(sums)[back]"),
-    "parts of the batch": (Parts, (TABLE,), "torch.cat([left, right])"),
-    "largest first": (LargestFirst, (TABLE,), "self.left(x[order])"),
-    "reversed": (Reversed, (TABLE,), "x.flip("),
+# By name: the model, its inputs, what the line that changes the order has, and what the last line that keeps it has.
+CASES: dict[str, tuple[type[Ordered], tuple[Tensor, ...], str, str]] = {
+    "packed texts": (LongestFirst, (TOKENS, LENGTHS), "tokens = tokens[order]", "scores = self.left(state[-1])"),
+    "padded mean": (OwnLengths, (TOKENS,), "tokens.index_select(0, order)", "scores = self.left(states.mean(1))"),
+    "steps before samples": (SequencesFirst, (TOKENS,), "steps[:, order]", "scores = self.left(sums)"),
+    "order for its inverse": (OrderTwice, (TOKENS,), "self.left(sums)[back]", "self.left(sums)[back]"),
+    "parts of the batch": (Parts, (TABLE,), "torch.cat([left, right])", "torch.cat([left, right])"),
+    "largest first": (LargestFirst, (TABLE,), "self.left(x[order])", "self.left(x[order])"),
+    "reversed": (Reversed, (TABLE,), "x.flip(", "x.flip("),
+    "part of a model": (PackedPart, (TOKENS,), "self.embed(tokens[order])", "self.upper(torch.relu(states))"),
+    "order of another function": (SortedElsewhere, (TOKENS,), "return rows[places]", "return self.left(rows.sum(1))"),
 }
 
 
@@ -135,18 +173,37 @@ def setup_of(model: nn.Module, inputs: tuple[Tensor, ...], loss_fn: Callable[...
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_rows_in_another_order_are_an_error_at_the_line_that_reorders_them(name: str) -> None:
-    build, inputs, line = CASES[name]
+def test_rows_in_another_order_are_an_error_at_the_last_line_with_this_order(name: str) -> None:
+    build, inputs, changing, returning = CASES[name]
     torch.manual_seed(0)
-    model = build(False)
-    (finding,) = rule_findings(setup_of(model, inputs), "M304")
+    (finding,) = rule_findings(setup_of(build(False), inputs), "M304")
     assert finding.severity == "error"
-    assert line in (finding.where.source or "")
+    assert finding.message.startswith("The rows of the output are in another order than the inputs")
+    assert returning in (finding.where.source or "")
+    assert changing == returning or changing in (finding.related[0].where.source or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("packed texts", "scores = self.left(state[-1])[order.argsort()]"),
+        ("padded mean", "scores = self.left(states.mean(1))[order.argsort()]"),
+        ("steps before samples", "scores = self.left(sums)[order.argsort()]"),
+        ("part of a model", "result = self.upper(torch.relu(states))[order.argsort()]"),
+        ("order for its inverse", "Put the output rows back"),  # this index has been applied twice
+        ("order of another function", "Put the output rows back"),
+    ],
+)
+def test_fix_restores_the_order_in_the_names_of_the_user(name: str, fix: str) -> None:
+    build, inputs, *_ = CASES[name]
+    torch.manual_seed(0)
+    (finding,) = rule_findings(setup_of(build(False), inputs), "M304")
+    assert fix in finding.fix_text
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_rows_that_are_put_back_are_no_finding(name: str) -> None:
-    build, inputs, _ = CASES[name]
+    build, inputs, *_ = CASES[name]
     torch.manual_seed(0)
     assert not rule_findings(setup_of(build(True), inputs), "M304")
 

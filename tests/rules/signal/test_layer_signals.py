@@ -224,17 +224,30 @@ def test_weights_bimodal_reports_weights_with_gap_at_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dead", "last_loss", "severity"),
-    [(0.6, 0.2, "note"), (0.6, 0.9, "warning"), (0.8, 0.2, "warning"), (0.6, -3.0, "note")],
-    ids=["learned", "not learned", "many units", "unknown loss level"],
+    ("dead", "last_loss", "chance", "severity"),
+    [
+        (0.6, 0.2, None, "note"),
+        (0.6, 0.9, None, "warning"),
+        (0.8, 0.2, None, "warning"),
+        (0.6, -3.0, None, "note"),
+        (0.6, 0.8, 1.0, "note"),
+        (0.6, 0.98, 1.0, "warning"),
+        (0.8, 0.8, 1.0, "warning"),
+    ],
+    ids=[
+        *("learned", "not learned", "many units", "unknown loss level"),
+        *("below a constant prediction", "as a constant prediction", "many units below a constant prediction"),
+    ],
 )
 def test_dead_relu_of_half_a_layer_is_a_note_unless_the_run_is_poor(
-    dead: float, last_loss: float, severity: str
+    dead: float, last_loss: float, chance: float | None, severity: str
 ) -> None:
     record = record_with_dead_units(dead=dead, silent=0.9, first_dead=0.1)
     losses = Record()
     for step, loss in enumerate(np.linspace(1.0, last_loss, 200), 1):
         losses.run.append(step, {"loss": loss})
     record.run = losses.run
+    if chance is not None:
+        record.about["chance"] = chance
     (finding,) = findings("G401", record)
     assert finding.severity == severity
