@@ -35,6 +35,9 @@ _DROPOUT_FUNCTIONS = (
     torch.dropout, torch.dropout_, torch.feature_dropout, torch.alpha_dropout,
 )  # fmt: skip
 _RECURRENT_FUNCTIONS = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
+_STATEFUL_FUNCTIONS = (
+    *_RECURRENT_FUNCTIONS, torch.lstm_cell, torch.gru_cell, torch.rnn_tanh_cell, torch.rnn_relu_cell,
+)  # fmt: skip
 _RANDOM_FUNCTIONS = (
     torch.rand, torch.rand_like, torch.randn, torch.randn_like, torch.randint, torch.randperm, torch.bernoulli,
     torch.multinomial, torch.normal, torch.poisson, F.gumbel_softmax, torch.Tensor.bernoulli, torch.Tensor.bernoulli_,
@@ -177,7 +180,10 @@ def _variable_share(values: Tensor) -> float:
 
 @dataclass(frozen=True)
 class ModeDependentCall:
-    """One mode-dependent call: whether it is active, its line, and the path and mode of the running submodule."""
+    """One mode-dependent call: whether it is active, its line, and the path and mode of the running submodule.
+
+    ``is_state`` is True for random numbers that a recurrent layer takes as its initial state.
+    """
 
     kind: _CallKind
     call: str
@@ -185,6 +191,7 @@ class ModeDependentCall:
     line: SourceLine | None
     module: str | None
     training: bool
+    is_state: bool = False
 
     @property
     def where(self) -> Location:
@@ -199,16 +206,39 @@ class _ModeDependentCallRecorder(TorchFunctionMode):
         super().__init__()
         self._model, self._stack = model, stack
         self.calls: list[ModeDependentCall] = []
+        self._drawn: MutableMapping[Tensor, frozenset[int]] = WeakTensorKeyDictionary()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func in _STATEFUL_FUNCTIONS:
+            self._mark_states(args)
         classified = _classify_call(func, args, kwargs)
         if classified is not None:
             kind, is_active = classified
             path = self._stack.innermost or ""
             training, line = self._model.get_submodule(path).training, get_line_from_frame(sys._getframe(1))
             self.calls.append(ModeDependentCall(kind, get_call_name(func), is_active, line, path, training))
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if self.calls:
+            self._record_drawn(classified is not None and classified[0] == "draw", args, kwargs, result)
+        return result
+
+    def _record_drawn(self, is_draw: bool, args: Any, kwargs: Any, result: Any) -> None:
+        """Record the results that are random numbers, or computed from nothing but these."""
+        inputs = [tensor for tensor in tree_tensors((args, kwargs)) if tensor.is_floating_point()]
+        draws = [self._drawn.get(tensor) for tensor in inputs]
+        numbers = [number for draw in draws for number in draw or ()] if all(draws) else []
+        numbers = [len(self.calls) - 1] if is_draw else numbers
+        for tensor in tree_tensors(result) if numbers else ():
+            self._drawn[tensor] = frozenset(numbers)
+
+    def _mark_states(self, args: tuple[Any, ...]) -> None:
+        """Mark the draws of the initial state, the second argument of a layer, or the third one of a packed batch."""
+        for tensor in tree_tensors(args[1:3]):
+            numbers = self._drawn.get(tensor, frozenset())
+            if numbers and not functorch.is_batchedtensor(tensor) and bool((tensor != tensor.flatten()[:1]).any()):
+                for number in numbers:
+                    self.calls[number] = replace(self.calls[number], is_state=True)
 
 
 def is_random_function(func: Any) -> bool:

@@ -7,8 +7,10 @@ import ast
 from nbdebug.finding import Edit, Finding, Severity
 from nbdebug.measurements.parameter_coverage import UnregisteredTensors
 from nbdebug.source.assignments import covering_statement, find_assignments
+from nbdebug.source.attribute_makers import computes_from, made_expression
 from nbdebug.source.edits import describe_edits, replace_node
-from nbdebug.source.location import SourceLine
+from nbdebug.source.location import SourceLine, get_related_lines
+from nbdebug.source.scopes import Expression
 from nbdebug.source.search import call_name
 
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)  # expressions that need no parentheses
@@ -36,12 +38,16 @@ def unregistered_tensors_finding(group: UnregisteredTensors) -> Finding:
     """Return the finding for one group of unregistered tensors that the output depends on."""
     values = sum(t.numel() for t in group.tensors)
     severity: Severity = "warning" if group.kind == "outside" else "error"
-    line = _source_line(group)
-    edits = _wrap_last(line) if group.kind == "derived" else ()
+    assigning_line = _source_line(group)
+    made = _computation(group, assigning_line)
+    line = made.line if made else assigning_line
+    edits = _wrap_last(line, made.node if made else _assigned_value(line)) if group.kind == "derived" and line else ()
+    stored = f"self.{group.attribute} stores the tensor"
     return Finding(
         message=f"{values:,} values that the output depends on "
         f"{_MESSAGES[group.kind].format(attribute=group.attribute)}.",
         where=line.where(group.where.module) if line else group.where,
+        related=get_related_lines((assigning_line if made else None, stored)),
         cause=_CAUSES[group.kind],
         fix=describe_edits(edits) or _FIXES[group.kind].format(attribute=group.attribute),
         edits=edits,
@@ -59,15 +65,22 @@ def _source_line(group: UnregisteredTensors) -> SourceLine | None:
     return next(iter((computing if group.kind == "derived" else []) or lines), None)
 
 
+def _computation(group: UnregisteredTensors, line: SourceLine | None) -> Expression | None:
+    """Return the expression on another line that computes the stored tensor from a new parameter; None without one."""
+    is_stored = group.kind == "derived" and line is not None
+    made = made_expression(line, group.owner, group.attribute) if is_stored and line else None
+    is_elsewhere = made is not None and made.line != line and call_name(made.node) != "Parameter"
+    return made if made and is_elsewhere and computes_from(made, {"Parameter"}) else None
+
+
 def _assigned_value(line: SourceLine) -> ast.expr | None:
     return getattr(covering_statement(line), "value", None)
 
 
-def _wrap_last(line: SourceLine | None) -> tuple[Edit, ...]:
-    """Return the change of a line that computes with a new parameter, so that it makes one of the result."""
-    value = _assigned_value(line) if line else None
+def _wrap_last(line: SourceLine, value: ast.expr | None) -> tuple[Edit, ...]:
+    """Return the change of a value that is computed from a new parameter, so that a parameter is made of the result."""
     calls = [node for node in (ast.walk(value) if value else ()) if call_name(node) == "Parameter"]
-    if line is None or value is None or len(calls) != 1:
+    if value is None or len(calls) != 1:
         return ()
     (call,) = calls
     if not isinstance(call, ast.Call) or call is value or len(call.args) != 1 or call.keywords:

@@ -37,7 +37,13 @@ def attribute_maker(owner: object, attribute: str) -> SourceLine | None:
 
 
 def made_line(line: SourceLine, owner: object = None, attribute: str = "") -> SourceLine:
-    """Return the line of the expression that makes the value which an assignment stores.
+    """Return the line of the expression that makes the value which an assignment stores, or that of the assignment."""
+    made = made_expression(line, owner, attribute)
+    return made.line if made else line
+
+
+def made_expression(line: SourceLine, owner: object = None, attribute: str = "") -> Expression | None:
+    """Return the expression that makes the value which an assignment stores; None if it is not certain.
 
     Follows variables, functions of the same file and methods of ``owner`` that return the value; ``attribute`` tells
     which of several targets is meant.
@@ -49,8 +55,16 @@ def made_line(line: SourceLine, owner: object = None, attribute: str = "") -> So
             value = part
     has_parts = isinstance(statement, ast.Assign) and len(assignment_targets(statement)) > 1 and not attribute
     if not isinstance(value, ast.expr) or has_parts:
-        return line
-    return part_producer(Expression(scope_around(line, owner), value), None).line
+        return None
+    return part_producer(Expression(scope_around(line, owner), value), None)
+
+
+def computes_from(made: Expression, names: Container[str]) -> bool:
+    """Check whether an expression calls some functions, also in its variables and in functions of the user's."""
+    parts = [part for part in ast.walk(made.node) if isinstance(part, (ast.Call, ast.Name))]
+    read = [part for part in parts if isinstance(part, ast.Call) or isinstance(part.ctx, ast.Load)]
+    makers = [part_producer(Expression(made.scope, part), None).node for part in read]
+    return any(call_name(node) in names for maker in [*parts, *makers] for node in ast.walk(maker))
 
 
 def assigned_value(line: SourceLine, attribute: str) -> tuple[ast.expr, int | None] | None:

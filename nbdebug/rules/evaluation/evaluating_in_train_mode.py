@@ -21,7 +21,7 @@ from nbdebug.loop_monitor.modes import ForwardPasses
 from nbdebug.measurements.forward_pass import EvalPasses
 from nbdebug.measurements.random_masks import RandomMask
 from nbdebug.preserve import Preserve
-from nbdebug.rule_engine.expression_edits import line_of, only_in_training, pass_mode
+from nbdebug.rule_engine.expression_edits import line_of, only_call, only_in_training, pass_mode
 from nbdebug.rule_engine.loop_edits import insert_before_loop
 from nbdebug.rule_engine.mode_edits import pass_mode_on
 from nbdebug.rule_engine.rule_registry import rule
@@ -29,6 +29,7 @@ from nbdebug.rules.examples import classifier, minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.task import LearningTask
 from nbdebug.setup.user_code import overriding_class, user_written_objects
+from nbdebug.source.edits import replace_node
 from nbdebug.source.executed_lines import find_last_line
 from nbdebug.source.location import SourceLine, get_definition_line, get_location
 from nbdebug.source.search import call_name, call_subject, enclosing_scope, find_uncalled_method
@@ -37,6 +38,7 @@ _MODE_ARGUMENTS = {"scaled_dot_product_attention": "dropout_p=self.dropout if se
 _TASKS_WITH_TARGETS = ("classification", "binary", "multi-label", "regression", "language-model")
 # Rounding of a float32 sum of a million terms in a different order stays below this share.
 _ROUNDING_ERROR = 1e-4
+_ZEROS = {"randn": "zeros", "rand": "zeros", "randn_like": "zeros_like", "rand_like": "zeros_like"}
 _EXPLICIT_TRAINING = re.compile(r"\btrain(ing)?\s*=\s*True\b")
 
 
@@ -70,8 +72,11 @@ def evaluating_in_train_mode(
     rounding, are random. Dropout by hand is recognized by its values: a call gets the same values in both passes, and
     returns them except for one value, such as zero or the index of an unknown word, which is in other positions. If the
     model reconstructs its input, as a masked autoencoder does, it is a note. Random numbers alone (the sample of a
-    variational autoencoder, a diffusion step) are not an error. Dropout that your code enables explicitly,
-    ``training=True``, is taken to be Monte Carlo dropout and is a note. In your loop: ``least`` = 2 passes in train
+    variational autoencoder, a diffusion step) are not an error. It is a warning if a recurrent layer of a model with
+    targets takes random numbers, and nothing computed from other values, as its initial state. Dropout that your code
+    enables explicitly, ``training=True``, is taken to be Monte Carlo dropout and is a note.
+
+    In your loop: ``least`` = 2 passes in train
     mode without a backward pass, and more than a ``share`` of one half of all passes over validation batches. If they
     are fewer, it is a warning from 2 validations with most passes in train mode, and a share of ``some`` = 10% of all;
     one validation comprises all such passes between two steps. Passes over the tensors of the validation dataset count
@@ -217,11 +222,13 @@ def _eval_pass_findings(
         finding = _left_on_finding(call, eval_passes.relative_difference)
         override = _find_override(setup, call.module or "") if call.training else None
         yield _overriding_finding(setup, finding, override) if override else finding
-    draws = [call for call in eval_passes.calls if call.kind == "draw"]
+    draws, spread = [call for call in eval_passes.calls if call.kind == "draw"], eval_passes.relative_difference
     if masks and not left_on:
-        yield _mask_finding(masks[0], draws, eval_passes.relative_difference, has_targets)
-    elif draws and not left_on and eval_passes.relative_difference > _ROUNDING_ERROR:
-        yield _randomness_finding(draws, eval_passes.relative_difference)
+        yield _mask_finding(masks[0], draws, spread, has_targets)
+    elif (states := [call for call in draws if call.is_state]) and not left_on and spread > _ROUNDING_ERROR:
+        yield _random_state_finding(states, spread, has_targets)
+    elif draws and not left_on and spread > _ROUNDING_ERROR:
+        yield _randomness_finding(draws, spread)
 
 
 def _left_on_finding(call: ModeDependentCall, spread: float) -> Finding:
@@ -283,6 +290,31 @@ def _drawing_location(mask: RandomMask, draws: list[ModeDependentCall]) -> Locat
     ]
     before = [line for line in lines if line.number <= (where.line or 0)]
     return max(before, key=lambda line: line.number).where(where.module) if before else where
+
+
+def _random_state_finding(states: list[ModeDependentCall], spread: float, has_targets: bool) -> Finding:
+    """Report a recurrent layer that begins with random numbers; those of a generator without targets are a note."""
+    names = join_names(sorted({call.call for call in states}), 3)
+    return Finding(
+        message=f"In eval mode, a recurrent layer starts from random numbers ({names}): two passes over one batch "
+        f"differ by {spread:.2g} of the largest output.",
+        where=states[0].where,
+        cause="The forward pass draws the initial state of the layer in each call, so a prediction depends on chance.",
+        fix="Pass no initial state to the layer, which then starts from zeros; or create an nn.Parameter for it.",
+        edits=_zero_edits(states[0].line),
+        evidence={"calls": names, "share of the largest output": spread},
+        explains=("R902", "R901", "E703", "T611"),
+        severity="warning" if has_targets else "note",
+    )
+
+
+def _zero_edits(line: SourceLine | None) -> tuple[Edit, ...]:
+    """Return the change of the only call on a line that draws numbers to one that returns zeros."""
+    call = only_call(line, _ZEROS)
+    if line is None or call is None or any(keyword.arg == "generator" for keyword in call.keywords):
+        return ()
+    owner = f"{ast.unparse(call.func.value)}." if isinstance(call.func, ast.Attribute) else ""
+    return (replace_node(line.file, call.func, f"{owner}{_ZEROS[call_name(call)]}"),) if owner else ()
 
 
 def _randomness_finding(draws: list[ModeDependentCall], spread: float) -> Finding:

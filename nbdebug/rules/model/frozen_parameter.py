@@ -19,6 +19,7 @@ from nbdebug.measurements.frozen_initialization import FrozenInitialization
 from nbdebug.measurements.parameter_coverage import ParameterEntry, common_parent, format_names, largest_part
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, points
+from nbdebug.rules.gradient_attributes import gradient_attribute_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.attribute_paths import member_code
 from nbdebug.setup.freezing_lines import freezing_line
@@ -49,6 +50,8 @@ def frozen_parameter(
     although those before and after it are not. The note names a frozen layer that is as random as a new one while other
     frozen layers were trained.
 
+    It is also a warning if ``requires_grad`` was assigned to a module, which changes none of its parameters.
+
     ## Why it matters
     A frozen head cannot fit the labels, whatever the layers below it do; a frozen layer that was never trained is a
     random projection. The loss changes a little, with the batch statistics, and stays near chance.
@@ -69,6 +72,10 @@ def frozen_parameter(
     layers beside each other, is zero, and they share an axis at most half as long as their others. The note becomes a
     warning if a watched run learns less than the data allow and nothing else explains it.
 
+    An attribute ``requires_grad`` of a module is reported if all parameters of the module have the other value and a
+    line of yours sets it; not if your code also reads it, or switches these parameters in a way that works, which may
+    have happened later. If the attribute is False, and set to True elsewhere, as for networks in turns, it is a note.
+
     ## How to fix
     Freeze first and add the head afterwards, or turn ``requires_grad`` on for the parts that should learn.
 
@@ -82,9 +89,14 @@ def frozen_parameter(
     if isinstance(loop, LoopSummary) and loop.frozen_steps:
         yield _frozen_in_loop_finding(setup, loop.frozen_steps)
         return
+    changed = loop.changed if isinstance(loop, LoopSummary) else frozenset()
+    if not isinstance(parameters, NotChecked) and (
+        finding := gradient_attribute_finding(setup, parameters, changed, _CONSEQUENCES)
+    ):
+        yield finding
+        return
     if isinstance(parameters, NotChecked) or isinstance(first_pass, NotChecked):
         raise parameters if isinstance(parameters, NotChecked) else NotChecked(str(first_pass))
-    changed = loop.changed if isinstance(loop, LoopSummary) else frozenset()
     frozen = [entry for entry in parameters if not entry.parameter.requires_grad and entry.name not in changed]
     if not frozen:
         return

@@ -20,13 +20,16 @@ from nbdebug.rule_engine.statement_edits import move_before
 from nbdebug.rules.clip_limits import MIN_NORMS, higher_limit, recommended_limit
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
+from nbdebug.setup.spent_iterators import iterator_maker
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import insert_before
-from nbdebug.source.location import get_location
+from nbdebug.source.edits import insert_before, wrap_node
+from nbdebug.source.location import get_location, get_related_lines
 
 _CORRECT_ORDER = (
     "Call loss.backward() first, then clip the gradients of model.parameters(), then call optimizer.step()."
 )
+_SPENT = "The parameters come from a generator that is exhausted, for example by the optimizer."
+_CLIPPING_CALLS = {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm"}
 _MIN_RELATIVE_STEP, _MIN_CLIPPED_SHARE = 1e-4, 0.9
 _MIN_OWN_NORMS, _EQUAL_NORMS, _DIFFERENT_NORMS = 8, 1.01, 1.1  # inspected steps; highest norm over the lowest
 _MIN_LOSS_FACTOR = 16.0
@@ -123,9 +126,11 @@ def clipping_misused(
     misplaced = "misplaced clip" if "misplaced clip" in loop.stacks else "clip"
     scaled_line = loop.lines.get("scaled clip") if aspect == "scaled" else None
     line = ordering_line(loop.stacks, misplaced, "optimizer") if is_order else scaled_line or loop.lines.get("clip")
+    maker = iterator_maker(loop.stacks.get(misplaced, ()), _CLIPPING_CALLS) if cause == _SPENT else None
     yield Finding(
         message=message,
-        where=get_location(line or loop.lines.get("gradient")),
+        where=get_location(maker.line if maker else line or loop.lines.get("gradient")),
+        related=get_related_lines((line if maker else None, "the gradients are clipped here, without parameters")),
         cause=cause,
         fix=fix,
         evidence={
@@ -138,7 +143,7 @@ def clipping_misused(
         },
         explains=_CONSEQUENCES,
         aspect=aspect,
-        edits=_clipping_edits(loop, aspect, fix),
+        edits=(wrap_node(maker.scope.file, maker.node, "list({})"),) if maker else _clipping_edits(loop, aspect, fix),
     )
 
 
@@ -215,7 +220,7 @@ def _misplaced_clipping(
     ):
         return (
             f"{clips.calls_without_parameters} calls to clip gradients received no parameters.",
-            "The parameters come from a generator that is exhausted, for example by the optimizer.",
+            _SPENT,
             "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)   # a new generator at each call",
         )
     if clips.late_calls > share * calls:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,9 +12,9 @@ from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Edit, Finding
+from nbdebug.finding import Edit, Finding, Severity
 from nbdebug.loop_monitor import LoopSummary
-from nbdebug.loop_monitor.planned_rates import highest_factor_if_rate, unreached_peak
+from nbdebug.loop_monitor.planned_rates import highest_factor_if_rate
 from nbdebug.loop_monitor.resumption import ScheduleStart, initial_starts
 from nbdebug.loop_monitor.schedules import (
     SchedulerUse,
@@ -39,6 +38,15 @@ from nbdebug.rules.resumed_schedules import (
     describe_late_start,
     describe_restored_rate,
     describe_resumption,
+)
+from nbdebug.rules.schedule_lengths import (
+    batches_per_epoch,
+    describe_sample_count,
+    is_poor_per_epoch,
+    length_line,
+    sample_count,
+    severity_of_sample_count,
+    steps_of_kind,
 )
 from nbdebug.rules.schedule_texts import (
     FIX_PER_EPOCH,
@@ -64,7 +72,6 @@ from nbdebug.setup.source_lines import (
 )
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
 
-_SLOW = 0.01  # of the highest rate
 _CONSEQUENCES = ("O502", "G409", "G414", "T601", "T604", "T606", "T607", "T610", "T614")
 _CONSEQUENCES_OF_ASCENT = (
     *("O501", "O510", "T602", "T603", "T605", "G404", "G410", "G412", "G415", "M306", "M307", "M314", "E702", "E703"),
@@ -102,8 +109,10 @@ def schedule_misused(
     two epochs. It steps too seldom if it was planned for as many steps as there are batches, within 10%, and made fewer
     than half of them, or if its rate reached less than half of the peak that half as many steps as batches would reach,
     computed on a copy of it, in ten steps or more, and in as many as half of the batches for each of its steps, or 50:
-    a shorter warm-up may count epochs. A function of factors returns rates if its highest factor is the initial rate,
-    or down to half of it. A schedule skips its first rate if its first step comes before the first step of the
+    a shorter warm-up may count epochs. It is planned for samples if it steps per batch and its length is the product of
+    the samples and the completed epochs; a note if that is also a whole number of epochs. A function of factors returns
+    rates if its highest factor is the initial rate, or down to half of it.
+    A schedule skips its first rate if its first step comes before the first step of the
     optimizer. A plateau scheduler has the wrong mode if it waits for a minimum of a rising score, or for a maximum of a
     decreasing loss, judged by the name of the metric, or by its values: a score is a multiple of one over the number of
     validation samples, and other values that decrease at three of four steps are those of a loss.
@@ -347,6 +356,7 @@ def _schedule_findings(
     }
     texts: tuple[str, str, str] | None = None
     edits: tuple[Edit, ...] = ()
+    severity: Severity | None = None
     line, optimizer_step = use.line, loop.lines.get("optimizer")
     is_slow = loop.rates.low_share > max_slow_share or loop.rates.is_constant
     if correct_mode:
@@ -359,7 +369,7 @@ def _schedule_findings(
     elif is_slow and (late_texts := describe_late_start(use, loop.rates)):
         texts, line = late_texts, state_loading_line(setup, use.scheduler) or creation_line(setup, use.scheduler)
     elif loop.rates.low_share > max_slow_share and use.steps and not isinstance(use.scheduler, ReduceLROnPlateau):
-        is_per_batch = _steps_per_batch(loop, use) and not _is_poor_per_epoch(setup, loop, use, max_slow_share)
+        is_per_batch = _steps_per_batch(loop, use) and not is_poor_per_epoch(setup, loop, use, max_slow_share)
         texts = describe_fast_schedule(kind, loop, use, max_slow_share, is_per_batch)
         if is_per_batch:
             edits = move_after_loop(line)
@@ -367,8 +377,8 @@ def _schedule_findings(
             line = _plan_line(setup, [use]) or line
     elif ended_texts := describe_ended_schedule(use.scheduler, use.steps, loop.steps):
         texts, line = ended_texts, state_loading_line(setup, use.scheduler) or creation_line(setup, use.scheduler)
-    elif not use.steps and loop.steps > 2 * _batches_per_epoch(setup) > 0:
-        epochs = loop.steps / _batches_per_epoch(setup)
+    elif not use.steps and loop.steps > 2 * batches_per_epoch(setup) > 0:
+        epochs = loop.steps / batches_per_epoch(setup)
         texts = (
             f"{kind} never stepped in {loop.steps} optimizer steps ({epochs:.1f} epochs).",
             "The loop never calls the scheduler's step().",
@@ -376,9 +386,12 @@ def _schedule_findings(
         )
         edits = step_each_epoch(setup, use.scheduler, optimizer_step)
         line = creation_line(setup, use.scheduler) or optimizer_step
-    elif length and 0 < _steps_of_kind(loop, use) < length / 2 and 0.9 * length <= loop.steps <= 1.1 * length:
+    elif length and 0 < steps_of_kind(loop, use) < length / 2 and 0.9 * length <= loop.steps <= 1.1 * length:
         texts = (*describe_unfinished_schedule(kind, loop, use, length), _FIX_PER_BATCH)
         edits = step_each_batch(line, optimizer_step)
+    elif samples := sample_count(setup, loop, use):
+        texts = describe_sample_count(kind, use, samples, batches_per_epoch(setup))
+        line, severity = length_line(setup, use) or line, severity_of_sample_count(setup, use)
     elif peak := unreached_rate(use, loop.steps):
         texts = (*describe_unreached_rate(kind, loop, use, peak), _FIX_PER_BATCH)
         evidence |= {"highest rate": peak.reached, "planned rate": peak.planned, "planned step": peak.step}
@@ -396,40 +409,19 @@ def _schedule_findings(
         )
     if texts:
         finding = _finding(*texts, line, evidence, "plateau mode" if correct_mode else "", edits)
+        finding = replace(finding, severity=severity)
         if loop.rates.final_ratio < 0:
             finding = replace(finding, severity="error", explains=(*finding.explains, *_CONSEQUENCES_OF_ASCENT))
         yield finding
-
-
-def _steps_of_kind(loop: LoopSummary, use: SchedulerUse) -> int:
-    """Return the steps of all schedulers of one class: a run that is resumed creates its scheduler again."""
-    return sum(other.steps for other in loop.schedulers if type(other.scheduler) is type(use.scheduler))
 
 
 def _steps_per_batch(loop: LoopSummary, use: SchedulerUse) -> bool:
     return use.steps >= 0.9 * loop.steps
 
 
-def _is_poor_per_epoch(setup: Setup, loop: LoopSummary, use: SchedulerUse, max_slow_share: float) -> bool:
-    """Check whether the rates of a schedule that steps per batch would be as low, or never reach its peak, per epoch.
-
-    The rate of epoch k would then be that of step k.
-    """
-    epochs = math.ceil(loop.steps / max(_batches_per_epoch(setup), 1))
-    if unreached_peak(use.scheduler, epochs, loop.steps):
-        return True
-    ratios = loop.rates.first_ratios[:epochs]
-    return len(ratios) == epochs > 1 and sum(ratio < _SLOW for ratio in ratios) > max_slow_share * epochs
-
-
 def _validation_size(setup: Setup) -> int | None:
     """The number of validation samples, if the loader provides it."""
     return loaders.dataset_length(setup.val_loader)
-
-
-def _batches_per_epoch(setup: Setup) -> int:
-    """The number of batches per epoch; 0 if the loader does not provide it."""
-    return loaders.batch_count(setup.train_loader) or 0
 
 
 def _scheduled_setup(recreates_optimizer: bool) -> Setup:
