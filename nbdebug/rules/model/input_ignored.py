@@ -21,7 +21,7 @@ from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.measurements.unread_arguments import UnreadArgument, forward_line, unread_argument_of_inputs
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import points
-from nbdebug.rules.lost_values import edit_lost_values, explain_lost_values
+from nbdebug.rules.lost_values import edit_lost_values, explain_lost_values, selects_equal_rows
 from nbdebug.setup import Setup
 from nbdebug.source.edits import describe_edits
 from nbdebug.source.unused_results import find_unused_result
@@ -126,6 +126,7 @@ def input_ignored(
         evidence={"ignored": ignored, "inputs": list(ignored_inputs)},
         explains=("M307", "T601", "T606", "T608", "T610"),
         severity="error" if ignores_all else min(severities, key=SEVERITIES.index),
+        aspect="equal rows" if lost_by and selects_equal_rows(lost_by) else "",
     )
 
 
