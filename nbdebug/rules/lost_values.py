@@ -36,6 +36,11 @@ def explain_lost_values(call: TorchCall) -> tuple[str, str]:
             f"The mask of {name} covers all values, so that none of them remains.",
             "Invert the mask if it is true where the values should remain; else compute it again.",
         )
+    if selects_equal_rows(call):
+        return (
+            f"All rows that {term} selects from have the same values, so the index makes no difference.",
+            "Give the rows different values, and register them as an nn.Parameter or in an nn.Embedding.",
+        )
     if name in _SELECTIONS:
         return (
             f"{subject} selects a part of its input that is the same in all samples, such as a start token or padding.",
@@ -59,6 +64,16 @@ def explain_lost_values(call: TorchCall) -> tuple[str, str]:
         f"{subject} returns the same values for all samples, although it receives different ones.",
         f"Let {term} return different values for different samples, or leave it out.",
     )
+
+
+def selects_equal_rows(call: TorchCall) -> bool:
+    """Return whether a call selects rows by numbers from a table of real numbers whose rows are all the same."""
+    if call.name not in _SELECTIONS or len(call.inputs) < 2:
+        return False
+    table, index = call.inputs[0], call.inputs[1]
+    has_rows = table.is_floating_point() and bool(table.dim()) and len(table) > 1
+    is_number = not index.is_floating_point() and index.dtype is not torch.bool and index.dim() > 0
+    return has_rows and is_number and torch.equal(table, table[:1].expand_as(table))
 
 
 def edit_lost_values(call: TorchCall) -> tuple[Edit, ...]:

@@ -15,6 +15,7 @@ from nbdebug.source.search import call_name
 
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)  # expressions that need no parentheses
 _CONSEQUENCES = (
+    "M306:equal rows",
     *("M301", "M304", "R901", "R902", "O502", "O503", "O504", "T601", "T606", "T607", "T608", "T610", "T614"),
 )
 _MESSAGES = {

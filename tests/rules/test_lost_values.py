@@ -38,6 +38,12 @@ class Function(nn.Module):
             "The indexing selects a part of its input that is the same in all samples",
             "last real step",
         ),
+        (
+            lambda x: torch.ones(9)[(10 * x[:, 0]).long()],
+            "All rows that the indexing selects from have",
+            "nn.Parameter",
+        ),
+        (lambda x: x[torch.arange(4), x.argmax(1)], "The indexing selects a part of its input", "last real step"),
         (lambda x: x[:, :1].softmax(1), "softmax runs over an axis of length 1, where it returns 1", "Remove softmax"),
         (lambda x: x.softmax(1), "softmax returns the same values for all samples", "leave it out"),
         (torch.round, "round returns whole numbers, and different inputs round to the same one.", "Leave out round."),

@@ -22,7 +22,7 @@ from nbdebug.measurements.unread_arguments import UnreadArgument, forward_line, 
 from nbdebug.measurements.unread_positions import UnreadPositions
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import points
-from nbdebug.rules.lost_values import edit_lost_values, explain_lost_values
+from nbdebug.rules.lost_values import edit_lost_values, explain_lost_values, selects_equal_rows
 from nbdebug.rules.unread_positions import unread_positions_finding
 from nbdebug.setup import Setup
 from nbdebug.source.edits import describe_edits
@@ -142,6 +142,7 @@ def input_ignored(
         evidence={"ignored": ignored, "inputs": list(ignored_inputs)},
         explains=("M307", "T601", "T606", "T608", "T610"),
         severity="error" if ignores_all else min(severities, key=SEVERITIES.index),
+        aspect="equal rows" if lost_by and selects_equal_rows(lost_by) else "",
     )
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from nbdebug.finding import is_consequence
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 from tests.rules.model.networks import dead_network, zero_head_network
@@ -317,3 +318,25 @@ def test_column_of_numbers_that_no_lookup_reads(
 ) -> None:
     findings = rule_findings(minimal_setup(Ratings(columns, users, items), PAIRS, torch.rand(64), nn.MSELoss()), "M306")
     assert [finding.where.source for finding in findings] == [f"        {source}"] * (source is not None)
+
+
+class UnregisteredTable(nn.Module):
+    """Adds an offset for each shop, from a table that starts equal and is no parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 1)
+        self.offset = nn.Parameter(torch.zeros(5)) + 0.5
+
+    def forward(self, x: Tensor, shop: Tensor) -> Tensor:
+        return self.layer(x).squeeze(1) + self.offset[shop]
+
+
+def test_equal_rows_of_an_unregistered_table_follow_from_it() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, shop = torch.randn(64, 3, generator=generator), torch.randint(0, 5, (64,), generator=generator)
+    loader = DataLoader(TensorDataset(x, shop, x[:, 0] + shop), batch_size=16)
+    setup = Setup(UnregisteredTable(), loader, loss_fn=nn.MSELoss())
+    (cause,), (effect,) = rule_findings(setup, "M303"), rule_findings(setup, "M306")
+    assert "All rows that the indexing selects from have the same values" in effect.cause
+    assert is_consequence("M306", effect.aspect, cause.explains)
