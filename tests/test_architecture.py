@@ -21,6 +21,8 @@ SCRIPTS = sorted(PACKAGE.rglob("*.js"))
 MAX_LINES = 450
 MIN_LINES = 60
 SMALL_BY_NATURE = {
+    "nbdebug.measurements.partial_streams": "a check of the rows that four measurements compare between splits",
+    "nbdebug.setup.class_choices": "the data lines have no room for the choice between calls of a class",
     "nbdebug.statistics.class_weights": "one question about counts and weights, which needs neither a loss nor data",
     **dict.fromkeys(
         [f"nbdebug.integrations.{name}" for name in ("fastai", "ignite", "lightning", "skorch", "transformers")],

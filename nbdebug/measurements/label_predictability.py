@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.dense_labels import draw_positions, neighborhoods, position_classes
+from nbdebug.measurements.partial_streams import begins_ordered_stream
 from nbdebug.measurements.registry import measurement
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import ignore_index
@@ -106,6 +107,7 @@ def label_probe(setup: Setup, tables: dict[str, SplitTable]) -> LabelProbe:
         shifted = {shift: _measure_predictability(train, shift, classes) for shift in (-1, 1)}
     has_signs = any(_are_signs(tables[split].labels) for split in usable)
     comparable = "val" in usable and usable["val"].features.shape[1] == train.features.shape[1] and not has_signs
+    comparable = comparable and not begins_ordered_stream(setup, tables)  # else classes of the rest are unknown
     confusion = _compute_confusion(train, usable["val"], classes) if comparable else None
     return LabelProbe(within, shifted, confusion, tables["train"].labels is None, has_signs)
 

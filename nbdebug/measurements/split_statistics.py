@@ -16,6 +16,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.feature_values import feature_rows, is_image_batch, sample_positions
 from nbdebug.measurements.padding import count_real_steps
+from nbdebug.measurements.partial_streams import check_no_ordered_stream
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.measurements.split_permutation import ChanceDifferences, differences_by_chance, get_classes
 from nbdebug.setup import Batch, Setup
@@ -103,10 +104,11 @@ class UnitComparison:
 
 
 @measurement
-def unit_comparisons(tables: dict[str, SplitTable]) -> list[UnitComparison]:
+def unit_comparisons(setup: Setup, tables: dict[str, SplitTable]) -> list[UnitComparison]:
     """Location and spread of inputs and real-valued targets in both splits."""
     if len(tables) < 2:
         raise NotChecked("there is no validation loader")
+    check_no_ordered_stream(setup, tables)
     train, val = tables["train"], tables["val"]
     if min(len(train), len(val)) < _MIN_SAMPLES:
         raise NotChecked(f"needs {_MIN_SAMPLES} readable samples of each split")

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from nbdebug.baselines.input_features import Matrix, concatenate_padded, feature_matrix, standardize
 from nbdebug.baselines.reference_learner import Floats, ReferenceLearner, Targets
 from nbdebug.exceptions import NotChecked
+from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.partial_streams import check_no_ordered_stream
 from nbdebug.measurements.reference import Reference
 from nbdebug.measurements.registry import slow_measurement
 from nbdebug.setup.loaders import get_visited_indices, is_map_style
@@ -68,8 +70,9 @@ class SplitTransfer:
 
 
 @slow_measurement
-def split_transfer(reference: Reference) -> SplitTransfer:
+def split_transfer(reference: Reference, tables: dict[str, SplitTable]) -> SplitTransfer:
     """How well a learner of up to 600 training rows predicts validation rows, next to one of validation rows."""
+    check_no_ordered_stream(reference.setup, tables)
     train, val = reference.rows("train"), reference.rows("val")
     if _visits_a_part(reference.setup.train_loader):
         raise NotChecked("the training loader visits a part of its dataset, which may differ from the rest")

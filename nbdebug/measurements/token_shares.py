@@ -10,7 +10,9 @@ from torch import Tensor
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.dataset_rows import SplitTable
+from nbdebug.measurements.partial_streams import check_no_ordered_stream
 from nbdebug.measurements.registry import measurement
+from nbdebug.setup import Setup
 
 _MIN_ROWS, _MIN_POSITIONS = 30, 3
 _MIN_SHARE, _MIN_RATIO = 0.15, 10.0
@@ -28,10 +30,11 @@ class TokenShares:
 
 
 @measurement
-def token_shares(tables: dict[str, SplitTable]) -> TokenShares | None:
+def token_shares(setup: Setup, tables: dict[str, SplitTable]) -> TokenShares | None:
     """The token whose share of the validation tokens differs most from that of the training tokens; None if similar."""
     if len(tables) < 2:
         raise NotChecked("there is no validation loader")
+    check_no_ordered_stream(setup, tables)
     train, val = tables["train"], tables["val"]
     if min(len(train), len(val)) < _MIN_ROWS:
         raise NotChecked(f"needs {_MIN_ROWS} readable samples of each split")

@@ -13,8 +13,10 @@ from nbdebug.setup import Setup
 from nbdebug.setup.column_lines import column_line
 from nbdebug.setup.data_lines import leaking_line
 from nbdebug.setup.target_reads import find_target_read
-from nbdebug.source.assignments import covering_statement, returned_by_function
+from nbdebug.source.assignments import covering_statement
 from nbdebug.source.location import SourceLine
+from nbdebug.source.producers import chosen_branch, part_producer, returned_expressions
+from nbdebug.source.scopes import Expression, Scope, file_scope
 from nbdebug.source.search import enclosing_scope, walk
 
 _RELATIONS = {
@@ -90,17 +92,44 @@ def revealing_column_line(setup: Setup, finding: Finding) -> SourceLine | None:
 
 
 def _encoding_line(setup: Setup) -> SourceLine | None:
-    """Return the line that computes the column of the targets, in the function that returns it for each row."""
+    """Return the line that computes the column of the targets, in the function that returns it for each row.
+
+    Of several functions that a call may run, it is the only one that does not subtract an argument, as a mean without
+    the row itself does; if there are more, the call that chooses.
+    """
     line = leaking_line(setup) or find_target_read(setup)
     statement = covering_statement(line) if line else None
-    call = statement.value if isinstance(statement, ast.Assign) else None
-    if line is None or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+    if line is None or not isinstance(statement, ast.Assign):
         return line
-    targets = {ast.unparse(target) for target in statement.targets} if isinstance(statement, ast.Assign) else set()
-    returned = returned_by_function(line.file, call.func.id)
-    if not isinstance(returned, (ast.BinOp, ast.Call)) or _is_looked_up(line, targets):
+    scope = Scope(line.file, line.function, file_scope(line.file).variables)
+    call = chosen_branch(Expression(scope, statement.value))
+    if not isinstance(call.node, ast.Call) or not isinstance(call.node.func, (ast.Name, ast.IfExp)):
         return line
-    return SourceLine(line.file, returned.lineno, call.func.id)
+    values = [value for returned in returned_expressions(call) if (value := _own_value(returned)) is not None]
+    values = [value for value in values if not _subtracts_argument(value)] or values
+    targets = {ast.unparse(target) for target in statement.targets}
+    if len(values) != 1 or not isinstance(values[0].node, (ast.BinOp, ast.Call)) or _is_looked_up(line, targets):
+        return line
+    return values[0].line
+
+
+def _own_value(returned: Expression) -> Expression | None:
+    """Return the expression of a function that makes the values that it returns; None if they are made elsewhere."""
+    made = part_producer(returned, None, enters=lambda _: False, passes_conversions=True)
+    if isinstance(made.node, ast.Subscript) and isinstance(made.node.value, ast.Name):  # the means of all categories
+        owner = Expression(made.scope, made.node.value)
+        made = part_producer(owner, None, enters=lambda _: False, passes_conversions=True)
+    return made if made.scope is returned.scope else None
+
+
+def _subtracts_argument(value: Expression) -> bool:
+    """Check whether an expression subtracts an argument of its function as it is."""
+    subtracted = [node.right for node in ast.walk(value.node) if _is_difference(node)]  # type: ignore[attr-defined]
+    return any(getattr(node, "id", "") in value.scope.arguments for node in subtracted)
+
+
+def _is_difference(node: ast.AST) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
 
 
 def _is_looked_up(line: SourceLine, names: set[str]) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from torch.utils.data import IterableDataset, RandomSampler, SequentialSampler, Subset, TensorDataset
 
 from nbdebug.setup.batch import TARGET_KEYS
+from nbdebug.setup.class_choices import creating_call
 from nbdebug.setup.sample_functions import Method, collate_method, nested_datasets, sample_functions
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.source_lines import call_argument, creation_line, find_setup_creation, option_line
@@ -254,7 +255,7 @@ def _dataset_producer(
 def dataset_call(setup: Setup, loader: Any) -> Expression | None:
     """Return the call of its class that makes the dataset of a loader, as its argument is followed; else None."""
     made = _dataset_producer(find_setup_creation(setup, loader), loader)
-    return made if made and call_name(made.node) == type(getattr(loader, "dataset", None)).__name__ else None
+    return creating_call(made, getattr(loader, "dataset", None)) if made else None
 
 
 def _may_make(dataset: Any, value: ast.expr) -> bool:
@@ -266,8 +267,7 @@ def _may_make(dataset: Any, value: ast.expr) -> bool:
 
 
 def _has_constant_arguments(call: ast.Call) -> bool:
-    arguments = call_arguments(call)
-    return not any(read_names(argument) for argument in arguments)
+    return not any(read_names(argument) for argument in call_arguments(call))
 
 
 def _data_line(setup: Setup, loader: Any, position: int | None, *, passes_conversions: bool) -> SourceLine | None:

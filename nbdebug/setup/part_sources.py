@@ -70,16 +70,27 @@ def computed_from(setup: Setup, expression: Expression, position: int | None, *,
     """
     loader = setup.train_loader if loader is None else loader
     scope = expression.scope
-    for node in ast.walk(expression.node):
-        here = Expression(scope, node) if isinstance(node, ast.expr) else None
-        if here is None:
-            continue
+    for node in _running_nodes(expression):
+        here = Expression(scope, node)
         if isinstance(node, ast.Call) and (returned := returned_expressions(here)):
             yield from ((expression, position) for expression in returned)
         elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
             yield from filter(None, [assigned_attribute(here, node.attr)])
         elif isinstance(node, ast.Name):
             yield from _of_variable(setup, loader, here, node.id, position if node is expression.node else None)
+
+
+def _running_nodes(expression: Expression) -> Iterator[ast.expr]:
+    """Yield the expressions in an expression, the outer ones first, without branches that are known not to run."""
+    pending: list[ast.AST] = [expression.node]
+    for node in pending:
+        if isinstance(node, ast.expr):
+            yield node
+        truth = expression.scope.truth(node.test) if isinstance(node, ast.IfExp) else None
+        if isinstance(node, ast.IfExp) and truth is not None:
+            pending.append(node.body if truth else node.orelse)
+        else:
+            pending += ast.iter_child_nodes(node)
 
 
 def _of_variable(setup: Setup, loader: Any, variable: Expression, name: str, position: int | None) -> Iterator[Part]:

@@ -11,8 +11,8 @@ from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import certain_line, covering_statement, own_statements
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
-from nbdebug.source.producers import assigned_attribute, part_producer
-from nbdebug.source.scopes import Expression, file_scope
+from nbdebug.source.producers import assigned_attribute, part_producer, returned_expressions
+from nbdebug.source.scopes import Expression, Scope, file_scope
 from nbdebug.source.search import (
     assigned_names,
     call_name,
@@ -30,7 +30,8 @@ _UNGROUPED_SPLITTERS = {"KFold", "StratifiedKFold", "ShuffleSplit", "StratifiedS
 _UNGROUPED_SPLITTERS |= {"RepeatedKFold", "RepeatedStratifiedKFold"}
 _ORDERS |= _UNGROUPED_SPLITTERS
 _RANDOM_NUMBERS = {"random", "rand", "uniform", "bernoulli"}  # compared with the share of a split
-_MAX_STEPS = 4
+_MEMBERSHIPS = {"isin", "in1d"}
+_MAX_STEPS, _MAX_CALLS = 4, 2
 
 
 def splitting_line(setup: Setup) -> SourceLine | None:
@@ -42,7 +43,7 @@ def splitting_line(setup: Setup) -> SourceLine | None:
     if splitter := find_unique_line(lambda node: call_name(node) in _SPLITTERS, user_written_objects(setup)):
         return splitter
     selection = known_origin_line(setup, "validation")
-    return (_random_line(selection) if selection else None) or selection
+    return (_random_line(selection, _MAX_CALLS) if selection else None) or selection
 
 
 def locate_ungrouped_split(line: SourceLine | None, sample: int) -> tuple[Location, tuple[RelatedLine, ...]]:
@@ -116,9 +117,13 @@ def _divides(call: ast.Call) -> bool:
     return is_method and bool(call.args or call.keywords) and not isinstance(next(iter(call.args), None), ast.Constant)
 
 
-def _random_line(selection: SourceLine) -> SourceLine | None:
-    """Return the nearest line before a selection that draws the order or the numbers which it depends on."""
-    computes_index = not any(isinstance(node, ast.Call) for node in walk(covering_statement(selection)))
+def _random_line(selection: SourceLine, depth: int, *, is_returned: bool = False) -> SourceLine | None:
+    """Return the nearest line before a selection that draws the order or the numbers which it depends on.
+
+    Functions of the user are entered up to ``depth`` calls. What they return is an index.
+    """
+    has_calls = any(isinstance(node, ast.Call) for node in walk(covering_statement(selection)))
+    computes_index = is_returned or not has_calls
     lines, visited = {selection: computes_index}, {selection}  # by line, whether its value is an index
     for _ in range(_MAX_STEPS):
         sources: dict[SourceLine, bool] = {}
@@ -127,19 +132,50 @@ def _random_line(selection: SourceLine) -> SourceLine | None:
                 continue
             if random_line := line if _draws_order(statement, is_index) else _shuffling_line(line, statement):
                 return random_line
+            if random_line := _line_in_called_function(line, statement, depth):
+                return random_line
             index_names = _index_names(statement)
             for name in index_names or read_names(statement):
                 if (source := certain_line(line, name)) and source not in visited:
-                    sources[source] = is_index or bool(index_names)
+                    sources[source] = bool(index_names) or (is_index and not _cuts_at_variable(statement))
         lines = sources
         visited.update(lines)
     return None
 
 
+def _line_in_called_function(line: SourceLine, statement: ast.stmt, depth: int) -> SourceLine | None:
+    """Return the only line that draws an order in the functions that may make what a statement assigns.
+
+    Of several functions, those that select by membership divide groups, and not rows.
+    """
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    if not depth or not isinstance(call, ast.Call):
+        return None
+    scope = Scope(line.file, line.function, file_scope(line.file).variables)
+    lines: dict[SourceLine, bool] = {}
+    for returned in returned_expressions(Expression(scope, call)):
+        if random_line := _random_line(returned.line, depth - 1, is_returned=True):
+            function = enclosing_scope(returned.line)
+            lines[random_line] = function is not None and any(map(_selects_members, walk(function)))
+    of_rows = [random_line for random_line, is_of_groups in lines.items() if not is_of_groups] or [*lines]
+    return of_rows[0] if len(of_rows) == 1 else None
+
+
+def _selects_members(node: ast.AST) -> bool:
+    is_comparison = isinstance(node, ast.Compare) and any(isinstance(part, (ast.In, ast.NotIn)) for part in node.ops)
+    return is_comparison or call_name(node) in _MEMBERSHIPS
+
+
 def _index_names(statement: ast.stmt) -> set[str]:
-    """Return the variables by which a statement selects, such as ``rows`` in ``x[rows]``."""
-    slices = (node.slice for node in walk(statement) if isinstance(node, ast.Subscript))
-    return {name for part in slices for name in read_names(part)}
+    """Return the variables by which a statement selects, such as ``rows`` in ``x[rows]``, without bounds of slices."""
+    indices = (node.slice for node in walk(statement) if isinstance(node, ast.Subscript))
+    parts = (part for index in indices for part in getattr(index, "elts", [index]) if not isinstance(part, ast.Slice))
+    return {name for part in parts for name in read_names(part)}
+
+
+def _cuts_at_variable(statement: ast.stmt) -> bool:
+    """Check for a slice with a variable as a bound: what it cuts may be in a random order, and is no random mask."""
+    return any(isinstance(node, ast.Slice) and read_names(node) for node in walk(statement))
 
 
 def _draws_order(statement: ast.stmt, is_index: bool) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from nbdebug.setup.batch import TARGET_KEYS
@@ -11,6 +12,7 @@ from nbdebug.setup.part_sources import all_sources, computed_from, find_part
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.assignments import covering_statement
+from nbdebug.source.called_functions import possible_returns
 from nbdebug.source.location import SourceLine
 from nbdebug.source.producers import part_producer, part_steps
 from nbdebug.source.scopes import Expression
@@ -22,13 +24,25 @@ from nbdebug.source.writes import written_columns
 _MAX_EXPRESSIONS = 400
 _NAMING_CALLS = {"drop", "dropna", "rename", "sort_values", "set_index"}
 _Identity = tuple[object, ...]
+_Path = tuple[tuple[str, str], ...]  # the file and the function of each expression on the way from the inputs
+
+
+@dataclass(frozen=True)
+class _TargetRead:
+    """A statement that reads the targets, and the way to it from the inputs."""
+
+    line: SourceLine
+    path: _Path
+    is_partial: bool  # of some rows only
+    leaves_out: bool  # subtracts the target of the row itself
 
 
 def find_target_read(setup: Setup) -> SourceLine | None:
     """Return the statement that reads the targets to compute the inputs of training; None if there is none.
 
     The inputs are followed back through variables, items, loops and functions of the user. Reads of all rows come
-    before those of some, such as ``y[known]``. Of several, it is the one that is nearest to the inputs.
+    before those of some, such as ``y[known]``, and before those that subtract the target of the row itself. Of several,
+    it is the one that is nearest to the inputs; if they are in functions of which only one runs, the call that chooses.
     """
     try:
         inputs, targets = (find_part(setup, setup.train_loader, position) for position in (0, -1))
@@ -86,6 +100,32 @@ def _adds_axis(part: ast.expr) -> bool:
     return isinstance(part, ast.Constant) and part.value is None
 
 
+def _nearest_line(reads: list[_TargetRead], expressions: list[Expression]) -> SourceLine | None:
+    """Return the line of the read that is nearest to the inputs, or the call that decides which of two reads runs."""
+    of_all_rows = [read for read in reads if not read.is_partial]
+    candidates = [read for read in of_all_rows if not read.leaves_out] or of_all_rows or reads
+    if not candidates:
+        return None
+    nearest, *others = candidates
+    choices = (_choosing_call(nearest, other, expressions) for other in others if other.line != nearest.line)
+    return next(filter(None, choices), nearest.line)
+
+
+def _choosing_call(first: _TargetRead, second: _TargetRead, expressions: list[Expression]) -> SourceLine | None:
+    """Return the call that may run the function of either of two reads, of which only one runs; None without any."""
+    own, other = {*first.path} - {*second.path}, {*second.path} - {*first.path}
+    if not own or not other:
+        return None
+    for expression in expressions:
+        for node in ast.walk(expression.node):
+            call = Expression(expression.scope, node) if isinstance(node, ast.Call) else None
+            returned = possible_returns(call) if call else []
+            functions = {(value.scope.file, value.scope.function) for value in returned}
+            if call and functions & own and functions & other:
+                return call.line
+    return None
+
+
 class _TargetReadSearch:
     """A search for reads of the targets of a setup."""
 
@@ -94,27 +134,44 @@ class _TargetReadSearch:
         self._targets, self._column = self._identities(targets)
 
     def run(self, inputs: Part) -> SourceLine | None:
-        pending, visited, partial = [inputs], set[_Identity](), list[SourceLine]()
+        pending: list[tuple[Part, _Path]] = [(inputs, ())]
+        visited, reads = list[tuple[_Identity, Expression]](), list[_TargetRead]()
         while pending and len(visited) < _MAX_EXPRESSIONS:
-            expression, position = pending.pop(0)
+            (expression, position), path = pending.pop(0)
             parts = getattr(expression.node, "elts", None)
             if parts and position is not None and position < len(parts):
                 expression, position = Expression(expression.scope, parts[position]), None
             scopes = tuple((name, argument.span) for name, argument in expression.scope.arguments.items())
-            if (key := (*expression.span, position, scopes)) in visited:
+            if (key := (*expression.span, position, scopes)) in [identity for identity, _ in visited]:
                 continue
-            visited.add(key)
-            reads = [] if self._changes_targets(expression) else [*self._reads(expression, expression.node)]
-            if reads and visited != {key}:
-                statement = covering_statement(expression.line)
-                number = statement.lineno if statement else expression.node.lineno
-                line = SourceLine(expression.scope.file, number, expression.scope.function)
-                if not all(reads):
-                    return line
-                partial.append(line)
-                continue
-            pending += computed_from(self._setup, expression, position)
-        return partial[0] if partial else None
+            visited.append((key, expression))
+            path = (*path, (expression.scope.file, expression.scope.function))
+            read = self._read(expression, path) if len(visited) > 1 else None
+            if read:
+                reads.append(read)
+            else:
+                pending += ((part, path) for part in computed_from(self._setup, expression, position))
+        return _nearest_line(reads, [expression for _, expression in visited])
+
+    def _read(self, expression: Expression, path: _Path) -> _TargetRead | None:
+        """Return the read of the targets in an expression; None if it reads none."""
+        rows = [] if self._changes_targets(expression) else [*self._reads(expression, expression.node)]
+        if not rows:
+            return None
+        statement = covering_statement(expression.line)
+        number = statement.lineno if statement else expression.node.lineno
+        line = SourceLine(expression.scope.file, number, expression.scope.function)
+        return _TargetRead(line, path, is_partial=all(rows), leaves_out=self._subtracts_targets(expression))
+
+    def _subtracts_targets(self, expression: Expression) -> bool:
+        """Check whether an expression subtracts the targets of all rows, as a mean without the row itself does."""
+        return any(
+            isinstance(node, ast.BinOp)
+            and isinstance(node.op, ast.Sub)
+            and not any(isinstance(part, ast.Call) for part in ast.walk(node.right))
+            and False in self._reads(expression, node.right)
+            for node in ast.walk(expression.node)
+        )
 
     def _identities(self, targets: Part) -> tuple[set[_Identity], str]:
         """Return what identifies the targets wherever they are read, and the column of a table that holds them."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from nbdebug.source.assignments import FunctionNode, find_function
-from nbdebug.source.scopes import Expression, Scope, bind_arguments, user_function
-from nbdebug.source.search import call_name
+from nbdebug.source.assignments import FunctionNode, find_function, function_by_name
+from nbdebug.source.location import SourceLine
+from nbdebug.source.scopes import UNKNOWN, Expression, Scope, bind_arguments, local_names, user_function
+from nbdebug.source.search import call_name, enclosing_scope
 from nbdebug.source.variable_values import possible_assignments
 
 _MAX_DEPTH = 8
@@ -55,9 +56,21 @@ def _returns(function: Expression, call: ast.Call, caller: Scope) -> list[Expres
         return [Expression(inner, node.body)]
     if isinstance(node, ast.Call) and call_name(node) == "partial" and node.args:
         return [*_returns_of_partial(Expression(scope, node), call, caller)]
-    callee = user_function(scope.value(node))
+    value = scope.value(node)
+    if value is UNKNOWN and isinstance(node, ast.Name) and (named := _function_of_file(scope, node)):
+        own = Scope(scope.file, named.name, scope.variables)
+        arguments = dict(bind_arguments(named, call, caller, own))
+        return all_returned(Scope(scope.file, named.name, scope.variables, {}, arguments), named)
+    callee = user_function(value)
     syntax = find_function(callee[0].__code__) if callee else None
     return all_returned(caller.entered(*callee, call), syntax) if callee and syntax else []
+
+
+def _function_of_file(scope: Scope, name: ast.Name) -> ast.FunctionDef | None:
+    """Return the only function of a file with a name that is not a local variable; None without one."""
+    syntax = enclosing_scope(SourceLine(scope.file, name.lineno))
+    is_local = not isinstance(syntax, ast.Module) and syntax is not None and name.id in local_names(syntax)
+    return None if is_local else function_by_name(scope.file, name.id)
 
 
 def _returns_of_partial(partial: Expression, call: ast.Call, caller: Scope) -> Iterator[Expression]:

@@ -15,6 +15,7 @@ from nbdebug.source.search import SourceScope, call_name, enclosing_scope, paire
 from nbdebug.source.variable_values import possible_assignments
 
 _JOINING_CALLS = {"stack", "vstack", "array", "asarray", "tensor", "as_tensor", "list"}
+_JOINS = {"stack", "column_stack", "vstack", "hstack", "cat", "concat", "concatenate"} | {"tensor", "array", "asarray"}
 _CONVERSIONS = {"tensor", "as_tensor", "from_numpy", "array", "asarray", "float", "Tensor", "FloatTensor"}
 _SERIES_LENGTH = 1_000_003  # stands for the unknown length; those of other names are far smaller
 _NAME_NUMBERS = 99_991
@@ -48,13 +49,16 @@ def misplaced_item_line(pair: Expression, item: str, last: int) -> SourceLine | 
     """Return the line that selects the window of an item with its target in it, or the target; None without a series.
 
     ``pair`` is what the function returns: the window first, the target last. Both are parts of the same series, at
-    indices that depend on the variable ``item``, which is ``last`` for the last item. If its target is the end of the
-    series, the window is too long, else the target is too early.
+    indices that depend on the variable ``item``, which is ``last`` for the last item. The window may join several
+    series. If the target of the last item is the end of the series, the window is too long, else the target is too
+    early.
     """
     parts = getattr(pair.node, "elts", [])
     of_last_item = replace(pair.scope, bound={**pair.scope.bound, item: last})
-    window, target = (selected_part(of_last_item, parts[place]) if parts else None for place in (0, -1))
-    if window is None or target is None or ast.unparse(window.value) != ast.unparse(target.value):
+    target = selected_part(of_last_item, parts[-1]) if parts else None
+    windows = [*_joined_selections(of_last_item, parts[0])] if parts else []
+    window = next((part for part in windows if target and ast.unparse(part.value) == ast.unparse(target.value)), None)
+    if window is None or target is None:
         return None
     index = next(iter(getattr(target.slice, "elts", ())), target.slice)
     end = of_last_item.value(index.upper or index) if isinstance(index, ast.Slice) else of_last_item.value(index)
@@ -72,6 +76,18 @@ def _own_result(scope: Scope, index: ast.expr) -> SourceLine | None:
     method = getattr(type(owner), called.attr, None) if isinstance(called, ast.Attribute) else None
     returned = executed_return(method, owner) if isinstance(method, FunctionType) else None
     return returned.line if returned else None
+
+
+def _joined_selections(scope: Scope, value: ast.expr) -> Iterator[ast.Subscript]:
+    """Yield the selection from a series that an expression makes, or those from all series that it joins."""
+    if selected := selected_part(scope, value):
+        yield selected
+        return
+    whole = Expression(scope, value)
+    made = part_producer(whole, None, enters=lambda _: False, passes_conversions=True).node
+    if isinstance(made, ast.Call) and call_name(made) in _JOINS and made.args:
+        for part in getattr(made.args[0], "elts", ()):
+            yield from _joined_selections(scope, part)
 
 
 def selected_part(scope: Scope, value: ast.expr) -> ast.Subscript | None:

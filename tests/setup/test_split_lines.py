@@ -29,6 +29,26 @@ class Rows(Dataset):
         return torch.zeros(3), self.indices[i]
 
 
+def by_row(rows):
+    chosen, held = np.random.permutation(len(rows)), len(rows) // 4  # rows
+    return chosen[held:], chosen[:held]
+
+
+def by_mask(rows):
+    held = np.random.random(len(rows)) < 0.25  # mask
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def by_group(rows):
+    held = np.random.permutation(12)[:3]  # groups
+    out = np.isin(np.arange(len(rows)) // 20, held)
+    return np.flatnonzero(~out), np.flatnonzero(out)
+
+
+def in_order(rows):
+    return np.arange(180), np.arange(180, 240)
+
+
 def build():
     rng = np.random.default_rng(0)
     x, y = torch.randn(240, 4), torch.randint(0, 2, (240,))
@@ -75,6 +95,27 @@ SPLITS: dict[str, tuple[str, tuple[str, str], str]] = {
     ),
 }
 
+SPLITS |= {
+    "in a function": ("train, val = by_row(x)", _SELECTED, "# rows"),
+    "a mask in a function": ("train, val = by_mask(x)", _SELECTED, "# mask"),
+    "groups in a function": ("train, val = by_group(x)", _SELECTED, "# groups"),
+    "a function of rows or of groups": (
+        "split = by_group if len(x) < 9 else by_row\ntrain, val = split(x)",
+        _SELECTED,
+        "# rows",
+    ),
+    "a function of rows or an ordered one": (
+        "train, val = (in_order if len(x) < 9 else by_row)(x)",
+        _SELECTED,
+        "# rows",
+    ),
+    "one of two random functions": (
+        "split = by_mask if len(x) < 9 else by_row\ntrain, val = split(x)",
+        _SELECTED,
+        "split(x)",
+    ),
+    "a function that draws nothing": ("train, val = in_order(x)", _SELECTED, "in_order(x)"),
+}
 # By name: the lines that split, and the text of the line that is named.
 SPLITTERS: dict[str, tuple[str, str]] = {
     "created before": ("cv = ShuffleSplit(1)  # here\ntrain, val = next(cv.split(x, y))", "# here"),

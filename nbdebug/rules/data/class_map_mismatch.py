@@ -20,6 +20,13 @@ from nbdebug.rule_engine.data_edits import renumber_validation, sort_names
 from nbdebug.rule_engine.expression_edits import only_call
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import network
+from nbdebug.rules.stray_classes import (
+    differing_numbers,
+    have_one_order,
+    list_numbers,
+    stray_class_finding,
+    stray_classes,
+)
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line, target_coding_line, tensor_argument
 from nbdebug.setup.part_sources import constructor_argument
@@ -90,10 +97,14 @@ def class_map_mismatch(
     Documentation of torchvision.datasets.ImageFolder: classes are numbered by the sorted names of the folders.
     """
     train, val = class_maps.get("train", {}), class_maps.get("val", {})
-    yield from _hidden_folder_findings(class_maps)
+    strays = stray_classes(class_maps)
+    if strays:
+        yield stray_class_finding(setup, strays, class_maps, explains=(*_CONSEQUENCES, "D122", "E703"))
     shared = [name for name in train if name in val]
     for name in shared:
-        differing = {key: (n, val[name][key]) for key, n in train[name].items() if val[name].get(key, n) != n}
+        differing = differing_numbers(train[name], val[name])
+        if differing and strays and have_one_order(train[name], val[name], {stray.name for stray in strays}):
+            return
         if differing:
             yield _name_mismatch_finding(setup, name, differing, train[name], val[name])
             return
@@ -184,16 +195,16 @@ def _name_mismatch_finding(
     setup: Setup, name: str, differing: dict[str, tuple[int, int]], train: dict[str, int], val: dict[str, int]
 ) -> Finding:
     unshared_names, maker = sorted({*train} ^ {*val}), _unordered_names(setup, name, train, val)
-    listed = ", ".join(
-        f"{key!r} is {a} in training and {b} in validation" for key, (a, b) in list(differing.items())[:3]
-    )
+    listed = list_numbers(differing)
     only = f"; only one split contains {', '.join(unshared_names[:3])}" if unshared_names else ""
     equal = "" if unshared_names else f" Both splits contain the same {len(train)} names."
+    stray = unshared_names[0] if len(unshared_names) == 1 else ""
+    skipped = f"; if {stray} is no class, skip it where they are listed" if stray else ""
     edits = sort_names(maker) if maker and not unshared_names else ()
     creation = _creation_with_other_names(setup, name) if unshared_names else None
     return Finding(
-        message=f"{len(differing)} class names have different numbers in the two splits ({name}): {listed}{only}."
-        f"{equal}",
+        message=f"{len(differing)} class names have different numbers in the two splits, in the attribute `{name}` of "
+        f"their datasets: {listed}{only}.{equal}",
         where=get_location(creation or (maker.line if maker else None)),
         cause="Each split numbers its class names independently, in an order of its own."
         if not unshared_names
@@ -201,6 +212,7 @@ def _name_mismatch_finding(
         fix=describe_edits(edits)
         or (
             f"# pass the {name} of the training dataset to the validation dataset, and number its labels by them"
+            f"{skipped}"
             if unshared_names
             else "# number the names in sorted order, sorted(set(names)): then both splits get the same numbers"
         ),
@@ -275,21 +287,6 @@ def _coding_line(setup: Setup, codes: RenumberedCodes) -> SourceLine | None:
         return lines.pop() if len(lines) == 1 else origin_line(setup, "inputs", "val")
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None
-
-
-def _hidden_folder_findings(class_maps: dict[str, dict[str, dict[str, int]]]) -> Iterator[Finding]:
-    for split, mappings in class_maps.items():
-        for name, numbers in mappings.items():
-            hidden = [key for key in numbers if key.startswith((".", "__MACOSX"))]
-            if hidden and len(hidden) < len(numbers):
-                yield Finding(
-                    message=f"The {split} data count {hidden[0]} as class {numbers[hidden[0]]} ({name}). It is a "
-                    f"hidden folder, and it shifts the number of every class after it by one.",
-                    cause="A folder that is not a class is located among the class folders.",
-                    fix=f"# delete the folder {hidden[0]} and create the dataset again",
-                    evidence={"split": split, "attribute": name, "names": list(numbers)[:50]},
-                    explains=_CONSEQUENCES,
-                )
 
 
 def _renumbered_class_findings(setup: Setup, across: Tensor, share: float, min_samples: int) -> Iterator[Finding]:

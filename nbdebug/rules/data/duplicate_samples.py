@@ -147,10 +147,6 @@ def _find_copies(table: SplitTable, loader: Any, share: float, multiplied: float
     )
 
 
-def _describe_count(average: float) -> str:
-    return f"{average:.3g}" if average < 100 else f"{average:,.0f}"
-
-
 def _sampler_finding(setup: Setup, visited: VisitedSamples) -> Finding:
     """Report a sampler that visits a few samples again and again."""
     sampler = setup.train_loader.sampler
@@ -158,7 +154,7 @@ def _sampler_finding(setup: Setup, visited: VisitedSamples) -> Finding:
     is_weighted = isinstance(sampler, WeightedRandomSampler)
     return Finding(
         message=f"The training loader visits {visited.distinct:,} of the {visited.samples:,} samples of its dataset, "
-        f"each {_describe_count(visited.repeats)} times in an epoch on average; its sampler is {name}.",
+        f"together {visited.draws:,} times in an epoch; its sampler is {name}.",
         where=get_location(few_weights_line(setup) or origin_line(setup, "loader")),
         cause=few_weights or "The sampler draws its indices from a few samples only.",
         fix=WEIGHTED_FIX if is_weighted else UNSAMPLED_FIX,

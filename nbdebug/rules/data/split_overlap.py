@@ -201,7 +201,8 @@ def _window_overlap_finding(windows: SharedWindows, line: SourceLine | None) -> 
         where=where,
         related=related,
         cause="Overlapping windows were created first, and then split at random.",
-        fix="Split the recordings, or cut one long series at a point in time. Then create the windows of each part.",
+        fix="Split by recording, person or any other group, or cut one long series at a point in time. Then create the "
+        "windows of each part.",
         evidence={"pairs of train and val": windows.pairs[:20], "compared": windows.val_size},
         explains=("T611", "D107"),
         severity="warning",

@@ -25,6 +25,7 @@ from nbdebug.source.location import SourceLine, get_location, is_library_code
 from nbdebug.source.search import enclosing_scope
 
 _LISTED_LABELS = 5
+_DRAWS = {"randrange", "randint", "shuffle", "choice", "randperm", "permutation", "integers", "sample"}
 
 
 @rule("D116", "warning", origin="loader", prediction=POOR_TRAINING)
@@ -167,6 +168,13 @@ def _explain(loader: Any, order: str = "class") -> tuple[str, str]:
         )
     if isinstance(getattr(loader, "dataset", None), IterableDataset):
         name = type(loader.dataset).__name__
+        if _draws_at_random(loader.dataset):
+            return (
+                f"{name} yields its samples nearly sorted by {order}: the buffer in which it shuffles them holds far "
+                f"fewer samples than follow each other with the same {order}.",
+                "Mix the samples in the source, or let the buffer hold several times as many samples as follow each "
+                f"other with the same {order}.",
+            )
         return (
             f"{name} yields its samples sorted by {order}, and a loader does not shuffle a stream.",
             f"# in {name}.__iter__: permute the source, or fill a buffer with many samples and yield random ones of it",
@@ -180,6 +188,12 @@ def _explain(loader: Any, order: str = "class") -> tuple[str, str]:
         f"The samples were put into batches in the order of their {order}.",
         "order = torch.randperm(len(x))   # before batching: x, y = x[order], y[order]",
     )
+
+
+def _draws_at_random(stream: Any) -> bool:
+    """Check whether the method of a stream that yields its samples calls a function that draws random numbers."""
+    code = getattr(getattr(type(stream), "__iter__", None), "__code__", None)
+    return code is not None and not is_library_code(code.co_filename) and bool(_DRAWS & {*code.co_names})
 
 
 def bad() -> Setup:

@@ -27,6 +27,8 @@ from nbdebug.setup import Setup
 from nbdebug.source.location import get_location
 from nbdebug.source.unused_results import find_unused_result
 
+_MAX_GAIN = 0.1  # from the counts of the tokens, below which a model without the order can learn nothing
+_FAILURES = ("T607", "T610", "E702", "E706", "E709")  # of a model that lacks what the targets depend on
 _MAY_BE_SETS = " The targets may not need any: the counts of the tokens alone tell most of them."
 
 
@@ -80,7 +82,9 @@ def order_ignored(
         return
     dependence = position_dependence if isinstance(position_dependence, PositionDependence) else None
     misplaced = dependence.call if dependence else None
-    gain = _gain_without_order(reference) if misplaced is None and permutation_sensitivity.kind == "tokens" else 0.0
+    is_asked = misplaced is None and permutation_sensitivity.kind == "tokens"
+    known_gain = _gain_without_order(reference) if is_asked else None
+    gain = known_gain or 0.0
     is_set = not permutation_sensitivity.is_data_ordered or gain >= share
     finding = Finding(
         message=f"Permuting the {permutation_sensitivity.length} {permutation_sensitivity.kind} of each sequence does "
@@ -104,19 +108,19 @@ def order_ignored(
             "places": permutation_sensitivity.length,
             "neighbors alike": permutation_sensitivity.is_data_ordered,
         },
-        explains=("T606", "T608", "M314"),
+        explains=("T606", "T608", "M314") + _FAILURES * (known_gain is not None and known_gain < _MAX_GAIN),
         severity="note" if is_set else None,
     )
     table = find_misplaced_table(eval_outputs.setup.eager_model, misplaced) if misplaced else None
     yield replace(finding, fix=table.sum_along_steps, edits=table.edits) if table else finding
 
 
-def _gain_without_order(reference: Reference | NotChecked | None) -> float:
-    """Return what a learner of the token counts gains; 0 if it cannot be asked."""
+def _gain_without_order(reference: Reference | NotChecked | None) -> float | None:
+    """Return what a learner of the token counts gains; None if it cannot be asked."""
     if isinstance(reference, Reference):
         with suppress(NotChecked):
             return gain_from_token_counts(reference)
-    return 0.0
+    return None
 
 
 def _constant_finding(positions: ConstantPositions) -> Finding:
@@ -128,7 +132,7 @@ def _constant_finding(positions: ConstantPositions) -> Finding:
         fix="Add a row of its own to each position: read the table at the numbers of the positions, from 0 to "
         f"{positions.length - 1}.",
         evidence={"places": positions.length, "rows": positions.rows},
-        explains=("T606", "T608", "M314", "M301"),
+        explains=("T606", "T608", "M314", "M301", *_FAILURES),
     )
 
 

@@ -295,6 +295,75 @@ def test_class_map_mismatch_sorts_names_that_both_splits_have(
     assert ("sorted" in finding.fix) == (name != "others"), finding.fix
 
 
+_LISTED = """\
+class Folder(Dataset):
+    def __init__(self, folders):
+        {}
+        self.samples = [(x, self.{}[name]) for name, rows in folders.items() if name in self.{} for x in rows]
+    def __len__(self):
+        return len(self.samples)
+    def __getitem__(self, i):
+        return self.samples[i]
+def read(seed, *more):
+    torch.manual_seed(seed)
+    return {{name: [torch.randn(4) for _ in range(30)] for name in ["ash", "elm", "oak", *more]}}
+train, val = Folder(read(0, {})), Folder(read(1, {}))
+"""
+_CLASSES = (
+    "self.classes = sorted({})  # here\n        self.class_to_idx = {{name: i for i, name in enumerate(self.classes)}}"
+)
+_TO_INDEX = "class_to_idx"
+# By name: what lists the classes, the attribute of the numbers, more names in training and in validation, and whether
+# it is a stray class (True), names that one split lacks (False), or no fault (None).
+LISTED_FOLDERS = {
+    "in training": (_CLASSES.format("folders"), _TO_INDEX, "'.ipynb_checkpoints'", "", True),
+    "in validation": (_CLASSES.format("name for name in folders"), _TO_INDEX, "", "'.DS_Store'", True),
+    "in both": (_CLASSES.format("folders.keys()"), _TO_INDEX, "'.cache'", "'.cache'", True),
+    "in a dictionary": (
+        "names = sorted(folders)  # here\n        self.numbers = {name: i for i, name in enumerate(names)}",
+        "numbers",
+        "'.git'",
+        "",
+        True,
+    ),
+    "a class in training": (_CLASSES.format("folders"), _TO_INDEX, "'alder'", "", False),
+    "skipped": (
+        _CLASSES.format("name for name in folders if name[0] != '.'"),
+        _TO_INDEX,
+        "'.ipynb_checkpoints'",
+        "",
+        None,
+    ),
+    "a mark": (
+        "self.numbers = {name: i for i, name in enumerate(sorted(folders))}",
+        "numbers",
+        "'.net', '.'",
+        "'.net', '.'",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LISTED_FOLDERS)
+def test_class_map_mismatch_reports_a_hidden_folder_once_where_classes_are_listed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, attribute, train, val, is_stray = LISTED_FOLDERS[name]
+    text = HEADER + _LISTED.format(lines, attribute, attribute, train, val) + LOADERS
+    module = load_module(tmp_path / "program_with_folders.py", text)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    setup = Setup(nn.Linear(4, 5), module.train_loader, module.val_loader, loss_fn=nn.CrossEntropyLoss())
+    setup.files = {str(module.__file__)}
+    faults = rule_faults(setup, "D125")
+    assert len(faults) == (is_stray is not None), faults
+    for finding in faults:
+        assert ("hidden folder" in finding.message) == is_stray
+        assert "attribute `" in finding.message
+        assert ("Skip names that start with a dot" in finding.fix) == is_stray
+        assert "# here" in str(finding.where.source) or not is_stray, finding.where
+        assert is_stray or "if alder is no class, skip it" in finding.fix.replace("If", "if"), finding.fix
+
+
 def class_finding(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Finding:
     """Return the only finding of D125 in a program."""
     module = load_module(folder / "program_with_classes.py", HEADER + program + LOADERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from nbdebug.debugger import Debugger
 from tests.rules.rule_findings import own_findings, rule_faults
-from tests.source.source_modules import run_program
+from tests.source.source_modules import load_module, run_program
 
 HEADER = """\
 import numpy as np
@@ -76,10 +77,52 @@ PROGRAMS |= {
 }
 
 
+_TWO_WAYS = (
+    "def shares(groups, values):\n    level = pd.Series(values).groupby(groups).transform('mean')  # {shares}\n"
+    "    return level.to_numpy()\n"
+    "def shares_of_others(groups, values):\n    by_group = pd.Series(values).groupby(groups)\n"
+    "    total, size = by_group.transform('sum').to_numpy(), by_group.transform('count').to_numpy()\n"
+    "    return (total - values + 0.5) / size\n"
+    "def smooth_shares(groups, values):\n"
+    "    level = np.bincount(groups, values, 200) / np.bincount(groups).clip(1)  # {smooth}\n"
+    "    return level[groups]\n"
+    "def build(careful):\n"
+)
+_ROWS = "    return np.column_stack([numbers, column])\nrows = build(len(numbers) < 9)\n" + _TENSORS
+PROGRAMS |= {
+    "a function chosen by an unknown test, of one that leaves the row out": _TWO_WAYS.format(shares="here", smooth="")
+    + "    column = (shares_of_others if careful else shares)(shop, bought)\n"
+    + _ROWS,
+    "the same, in a variable": _TWO_WAYS.format(shares="here", smooth="")
+    + "    encode = shares_of_others\n    if not careful:\n        encode = shares\n    column = encode(shop, bought)\n"
+    + _ROWS,
+    "two functions with all rows": _TWO_WAYS.format(shares="", smooth="")
+    + "    column = (smooth_shares if careful else shares)(shop, bought)  # here\n"
+    + _ROWS,
+    "a function chosen by a variable of the module": _TWO_WAYS.format(shares="", smooth="here").replace(
+        "def build", "exact = False\ndef build"
+    )
+    + "    column = (shares if exact else smooth_shares)(shop, bought)\n"
+    + _ROWS,
+    "a value chosen by a variable of the module": _TWO_WAYS.format(shares="here", smooth="").replace(
+        "def build", "exact = True\ndef build"
+    )
+    + "    column = shares(shop, bought) if exact else smooth_shares(shop, bought)\n"
+    + _ROWS,
+    "a difference that is not that of the row": "def centered(groups, values):\n"
+    "    level = pd.Series(values).groupby(groups).transform('mean') - values.mean()  # here\n"
+    "    return level.to_numpy()\ncolumn = centered(shop, bought)\nrows = np.column_stack([numbers, column])\n"
+    + _TENSORS,
+}
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_mean_of_the_targets_names_the_line_that_reads_them(name: str, tmp_path: Path) -> None:
-    variables = run_program(tmp_path / "program.py", HEADER + PROGRAMS[name] + FOOTER)
-    (finding,) = rule_faults(variables["setup"], "D115")
+def test_mean_of_the_targets_names_the_line_that_reads_them(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = load_module(tmp_path / "encoding_program.py", HEADER + PROGRAMS[name] + FOOTER)
+    monkeypatch.setitem(sys.modules, program.__name__, program)  # as in a program that runs
+    (finding,) = rule_faults(program.setup, "D115")
     assert "# here" in (finding.where.source or ""), finding.where
 
 

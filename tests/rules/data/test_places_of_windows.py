@@ -106,6 +106,29 @@ ITEMS = {
         + _ITEM_LOADER.format(12, 0)
     ),
 }
+_SEVERAL_ITEMS = _ITEMS.replace("torch.tensor(series)", "torch.tensor(series)[:, 0]").replace(
+    "    def __len__", "        self.wind = torch.tensor(series)[:, 1]\n    def __len__"
+)
+_SEVERAL_LOADER = _ITEM_LOADER.replace("Windows(series", "Windows(several")
+JOINED_ITEMS = {
+    "an early target": (
+        f"{_SEVERAL_ITEMS}        past = slice(i, i + self.width)\n"
+        "        target = self.series[i + self.width - 1]  # here\n"
+        "        return torch.stack([self.series[past], self.wind[past]], dim=1), target.unsqueeze(0)\n"
+        + _SEVERAL_LOADER.format("12, 2", 0)
+    ),
+    "windows in a variable": (
+        f"{_SEVERAL_ITEMS}        end = i + self.width\n"
+        "        past = torch.column_stack([self.wind[i:end], self.series[i:end]])\n"
+        "        level = self.series[end + self.offset]  # here\n        return past.float(), level.unsqueeze(0)\n"
+        + _SEVERAL_LOADER.format("12, 2", -1)
+    ),
+    "a long window": (
+        f"{_SEVERAL_ITEMS}        level = self.series[i:i + self.width + 1]  # here\n"
+        "        wind = self.wind[i:i + self.width + 1]\n        past = torch.stack([wind, level], 1)\n"
+        "        return past, self.series[i + self.width].unsqueeze(0)\n" + _SEVERAL_LOADER.format("13, 2", 0)
+    ),
+}
 _VIEW = "    windows = np.lib.stride_tricks.sliding_window_view(series, width)\n"
 _ARRAYS = "    return torch.from_numpy(x.copy()), torch.from_numpy(y.copy()).unsqueeze(1)\n"
 _MAKER = "def make_windows(series, width):\n"
@@ -237,6 +260,13 @@ def test_target_leak_names_the_line_of_a_dataset_that_selects_the_window_or_its_
     finding = window_finding(HEADER + ITEMS[name], tmp_path / "program.py")
     assert source_line(finding).endswith("# here"), str(finding)
     assert finding.fix.startswith("End each window before its target")
+
+
+@pytest.mark.parametrize("name", JOINED_ITEMS)
+def test_target_leak_names_the_line_of_a_dataset_that_joins_several_series(name: str, tmp_path: Path) -> None:
+    finding = window_finding(HEADER + JOINED_ITEMS[name], tmp_path / "program.py")
+    assert source_line(finding).endswith("# here"), str(finding)
+    assert finding.fix.startswith("Move the target one step later")
 
 
 @pytest.mark.parametrize("name", OTHER_LEAKS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from tests.rules.data.dict_dataset import DictDataset
 from tests.rules.rule_findings import rule_findings
+from tests.source.source_modules import load_module
 
 X, Y = points()
 SORTED_BY_CLASS = torch.argsort(Y)
@@ -321,3 +324,80 @@ def test_batches_with_the_same_shares_of_classes_are_no_order(name: str) -> None
 def test_batches_with_different_classes_are_reported(name: str) -> None:
     (finding,) = rule_findings(UNEQUAL_BATCHES[name](), "D116")
     assert "-1, 0" not in finding.message
+
+
+class ClassStream(IterableDataset[Any]):
+    """Rows around the centers of six classes, in an order of their own; ``factor`` scales them."""
+
+    def __init__(self, count: int, seed: int, *, is_sorted: bool, factor: float = 1.0) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        labels = torch.randint(6, (count,), generator=generator)
+        self.labels = labels.sort().values if is_sorted else labels
+        centers = 2 * torch.randn(6, 8, generator=torch.Generator().manual_seed(1))
+        self.rows = factor * (centers[self.labels] + torch.randn(count, 8, generator=generator))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(zip(self.rows, self.labels, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("is_sorted", "factor", "codes"),
+    [(True, 1.0, {"D116"}), (False, 1.0, set()), (False, 20.0, {"D109"}), (True, 20.0, {"D116"})],
+)
+def test_splits_are_not_compared_by_the_first_rows_of_a_sorted_stream(
+    *, is_sorted: bool, factor: float, codes: set[str]
+) -> None:
+    train, val = ClassStream(2400, 2, is_sorted=is_sorted), ClassStream(600, 3, is_sorted=False, factor=factor)
+    setup = Setup(nn.Linear(8, 6), DataLoader(train, 30), DataLoader(val, 100), loss_fn=nn.CrossEntropyLoss())
+    reported = {
+        finding.code
+        for code in ("D109", "D110", "D116", "D125")
+        for finding in rule_findings(setup, code)
+        if finding.severity != "note"
+    }
+    assert reported == codes
+
+
+_BUFFERED = """\
+import random
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+class Buffered(IterableDataset):
+    def __init__(self, rows, room, mixes=True):
+        self.rows, self.room, self.mixes = rows, room, mixes
+    def __iter__(self):
+        buffer = []
+        for row in self.rows:
+            buffer.append(row)
+            if len(buffer) == self.room:
+                yield buffer.pop(random.randrange(self.room) if self.mixes else 0)
+        yield from buffer
+def small(rows):
+    return Buffered(rows, {})  # small
+def whole(rows):
+    return Buffered(rows, len(rows))  # whole
+def build(careful):
+    labels = torch.arange(2400) // 600
+    rows = list(zip(torch.randn(2400, 4), labels))
+    return DataLoader((whole if careful else small)(rows), batch_size=30)
+loader = build(len(__name__) < 2)
+"""
+
+
+@pytest.mark.parametrize("options", ["40", "64, True", "1, False"])
+def test_sorted_stream_with_a_small_buffer_is_placed_where_it_is_made(
+    options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = load_module(tmp_path / "buffered_program.py", _BUFFERED.format(options))
+    monkeypatch.setitem(sys.modules, program.__name__, program)
+    setup = Setup(nn.Linear(4, 4), program.loader, loss_fn=CE)
+    setup.files = {str(program.__file__)}
+    (finding,) = rule_findings(setup, "D116")
+    assert "# small" in str(finding.where.source), finding.where
+    assert "buffer" in finding.cause
+
+
+def test_sorted_stream_that_draws_nothing_has_no_buffer() -> None:
+    setup = Setup(nn.Linear(8, 6), DataLoader(ClassStream(2400, 2, is_sorted=True), 30), loss_fn=CE)
+    (finding,) = rule_findings(setup, "D116")
+    assert "buffer" not in finding.cause

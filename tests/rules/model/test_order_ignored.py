@@ -222,7 +222,9 @@ class PositionTable(nn.Module):
 def test_m311_table_with_one_row_for_all_positions_fires(style: str, count: int) -> None:
     tokens = torch.randint(0, 11, (64, 9), generator=torch.Generator().manual_seed(1))
     setup = minimal_setup(PositionTable(style), tokens[:, :-1], tokens[:, 1:], next_token_loss)
-    assert len(rule_faults(setup, "M311")) == count
+    faults = rule_faults(setup, "M311")
+    assert len(faults) == count
+    assert all({"T606", "T607", "T610", "E709"} <= {*finding.explains} for finding in faults)
 
 
 class ZeroPositions(nn.Module):
@@ -255,6 +257,16 @@ def test_order_ignored_of_classes_that_follow_from_token_counts_is_note(*, needs
     (finding,) = findings(model, tokens, labels)
     assert finding.severity == ("warning" if needs_order else "note")
     assert ("counts of the tokens" in finding.cause) != needs_order
+
+
+@pytest.mark.parametrize("target", ["order", "counts", "both"])
+def test_order_ignored_explains_a_failed_run_if_the_classes_follow_from_the_order_alone(target: str) -> None:
+    tokens = torch.randint(0, 8, (400, 8), generator=torch.Generator().manual_seed(0))
+    ordered, counted = tokens[:, 0] < tokens[:, -1], (tokens < 4).sum(1) > 4
+    labels = {"order": ordered, "counts": counted, "both": torch.where(tokens[:, 3] < 5, counted, ordered)}[target]
+    model = nn.Sequential(nn.Embedding(12, 8), encoder(), MeanOverSteps(), nn.Linear(8, 2))
+    (finding,) = findings(model, tokens, labels.long())
+    assert ("T607" in finding.explains) == (target == "order")
 
 
 class MeanOverSteps(nn.Module):
