@@ -120,9 +120,6 @@ def _describe_group(file: str, first: int, last: int, edits: list[Edit]) -> str:
     is_insertion = all(edit.line == edit.end_line and edit.column == edit.end_column for edit in edits)
     if is_insertion and len(edits) == 1 and "\n" in edits[0].text:
         return "\n".join(part.strip() for part in edits[0].text.strip("\n").split("\n"))
-    if len(edits) == 1 and not edits[0].text and edits[0].column == edits[0].end_column == 0 and first < last:
-        removed = linecache.getlines(file)[first - 1 : last - 1]
-        return "\n".join(f"# delete: {line.strip()}" for line in removed if line.strip())
     lines = linecache.getlines(file)[first - 1 : last]
     moved = [
         Edit(file, edit.line - first + 1, edit.column, edit.end_line - first + 1, edit.end_column, edit.text)

@@ -25,7 +25,7 @@ from nbdebug.measurements.oversized_tensors import (
 )
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.preserve import Preserve, seed_all
-from nbdebug.rule_engine.initialization_edits import undo_initialization
+from nbdebug.rule_engine.initialization_edits import describe_removal, undo_initialization
 from nbdebug.rule_engine.predictions import SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -36,7 +36,6 @@ from nbdebug.setup.initialization import initialization_line
 from nbdebug.setup.losses import score_tensor
 from nbdebug.setup.module_lines import part_line
 from nbdebug.source.attribute_makers import attribute_maker
-from nbdebug.source.edits import describe_edits
 from nbdebug.source.location import get_location
 from nbdebug.training.model_copy import RESET_PARAMETERS
 
@@ -215,7 +214,7 @@ def _tensor_finding(finding: Finding, tensor: OversizedTensor, setup: Setup) -> 
         f"{'for' if is_layer else 'in rows of'} {tensor.row_size} {'inputs' if is_layer else 'values'} is "
         f"{tensor.usual_root_mean_square:.2g}. With the usual size, the loss is {tensor.usual_loss:.4g}."
         f"{others if large else ''}",
-        fix=describe_edits(edits)
+        fix=describe_removal(line)
         if edits
         else _draw_again([tensor.name, *large])
         if large

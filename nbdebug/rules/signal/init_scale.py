@@ -19,14 +19,13 @@ from nbdebug.measurements.equal_units import EqualUnits
 from nbdebug.measurements.hidden_softmax import HiddenSoftmax
 from nbdebug.measurements.large_weights import LargeWeights
 from nbdebug.measurements.position_tables import LargePositions
-from nbdebug.rule_engine.initialization_edits import undo_initialization
+from nbdebug.rule_engine.initialization_edits import describe_removal, undo_initialization
 from nbdebug.rule_engine.predictions import POOR_TRAINING, SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
 from nbdebug.setup import Setup
 from nbdebug.setup.attribute_paths import member_code
 from nbdebug.setup.initialization import initialization_line
-from nbdebug.source.edits import describe_edits
 from nbdebug.training.model_copy import RESET_PARAMETERS
 
 _CONSEQUENCES = (
@@ -346,7 +345,7 @@ def _equal_units_finding(setup: Setup, units: EqualUnits) -> Finding:
             else "The weights of the units are copies of one row with small changes, so all channels of a layer are "
             "nearly equal."
         ),
-        fix=describe_edits(edits) if edits else _fresh_weights(paths),
+        fix=describe_removal(line) if edits else _fresh_weights(paths),
         edits=edits,
         setup_fix=RESET_PARAMETERS,
         evidence={
