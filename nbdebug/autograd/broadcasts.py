@@ -24,6 +24,10 @@ _SELECTION_CALLS = {"gather", "getitem", "index_select", "masked_select", "take"
 _OUTPUT_AND_TARGET = ("output", "target")
 _OTHER_DATA = "data of the batch"
 _NEW_AXIS_CALLS = {"getitem", "reshape", "unsqueeze", "view", "view_as"}
+_ARRANGING_CALLS = _NEW_AXIS_CALLS | {
+    *("squeeze", "flatten", "permute", "transpose", "t", "expand", "expand_as", "contiguous", "clone", "detach"),
+    *("to", "type", "type_as", "float", "double", "half", "bfloat16", "long", "int", "bool", "cpu", "cuda", "unbind"),
+}
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class Broadcast:
     """One call that broadcast output or target over the other; ``names`` are those of the two in a message.
 
     ``axis_line`` is the line of another function than that of ``line`` which gave an operand its axis of length 1.
-    ``is_output_first`` tells whether the output is the first of two operands; None if there are others.
+    ``is_output_first`` tells whether the output is the first of two operands; None if there are others. ``is_target``
+    is False if the second operand is computed, as a reward is, and not a target as the loss receives it.
     """
 
     call: str
@@ -42,6 +47,7 @@ class Broadcast:
     axis_line: SourceLine | None = None
     is_output_first: bool | None = None
     names: tuple[str, str] = _OUTPUT_AND_TARGET
+    is_target: bool = True
 
 
 class BroadcastTracker:
@@ -64,6 +70,7 @@ class BroadcastTracker:
         self._references = [*output, *targets]  # ids are unique while the tensors live
         self._output_ids = {id(t) for t in output}
         self._target_ids = {id(t) for t in targets}
+        self._given_ids = set(self._target_ids)  # of targets, arranged or not
         self._error_ids: set[int] = set()
         self._companion_ids: set[int] = set()
         self._crossed_ids: set[int] = set()
@@ -85,6 +92,7 @@ class BroadcastTracker:
         """Track further values of the target."""
         self._references += targets
         self._target_ids.update(id(t) for t in targets)
+        self._given_ids.update(id(t) for t in targets)
 
     def add_companions(self, companions: list[Tensor]) -> None:
         """Track further data of the batch that is neither input nor target."""
@@ -129,6 +137,8 @@ class BroadcastTracker:
             line = get_line_from_frame(sys._getframe(2))
             self._axis_lines.update((id(t), line) for t in outputs if 1 in t.shape)
         self._references += outputs
+        if name in _ARRANGING_CALLS and inputs and id(inputs[0]) in self._given_ids:
+            self._given_ids.update(id(t) for t in outputs)
         self._follow_weights(name, inputs, outputs)
         if from_error or (from_output and from_target):
             self._error_ids.update(id(t) for t in outputs)
@@ -215,7 +225,10 @@ class BroadcastTracker:
             axis_lines = (self._axis_lines.get(id(t)) for t in (from_output, from_target) if 1 in t.shape)
             axis_line = next((made for made in axis_lines if made and line and made.function != line.function), None)
             is_output_first = inputs[0] is from_output if len(inputs) == 2 else None
-            broadcasts.append(Broadcast(get_call_name(func), *shapes, line, axis_line, is_output_first, names))
+            is_target = id(from_target) in self._given_ids or name not in _ELEMENTWISE_OPERATORS
+            broadcasts.append(
+                Broadcast(get_call_name(func), *shapes, line, axis_line, is_output_first, names, is_target)
+            )
 
 
 class BroadcastRecorder(TorchFunctionMode):

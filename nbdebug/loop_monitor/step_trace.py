@@ -38,7 +38,8 @@ class TracedStep:
     The inputs of the batch are the arguments that the loop has passed to the model. ``has_hooks`` tells whether the
     step registered hooks on tensors, which every backward pass would call. ``passes`` is the number of training passes
     of the model in the step, ``separate_draws`` a target that is drawn apart from what the model receives.
-    ``argument_lines`` are the user's lines that made tensor arguments of the model in the step, by their numbers.
+    ``argument_lines`` are the user's lines that made tensor arguments of the model in the step, by their numbers;
+    ``maker_lines`` are those that made tensors before the model ran.
     """
 
     batch: Batch
@@ -53,6 +54,7 @@ class TracedStep:
     passes: int = 1
     separate_draws: SeparateDraws | None = None
     argument_lines: Mapping[int, SourceLine] = field(default_factory=dict)
+    maker_lines: Mapping[Tensor, SourceLine] = field(default_factory=dict)
 
 
 class StepTrace(LoopMode):
@@ -152,7 +154,7 @@ class StepTrace(LoopMode):
             calls = self.kl_divergences, self.loss_calls
             step = TracedStep(batch, self.trace, output, roots[0], *broadcasts, *calls, self.has_hooks, self.passes)
             draws = self.draw_trace.find_separate_draws(roots[0])
-            step = replace(step, separate_draws=draws, argument_lines=self.argument_lines)
+            step = replace(step, separate_draws=draws, argument_lines=self.argument_lines, maker_lines=self.maker_lines)
         self.close()
         error, self.error = self.error, None
         if error is not None:

@@ -25,13 +25,14 @@ class DecoderInput:
 
     ``unused_tokens`` are rows of the decoder's embedding that its input uses in none of the first batches, if they are
     few: candidates for a start token. ``unchanged_line`` is where a function that the model calls with the decoder's
-    input passes it on as it is.
+    input passes it on as it is. ``start_token`` is the first token of the input, if all samples start with it.
     """
 
     position: int
     source_position: int
     unused_tokens: tuple[int, ...] = ()
     unchanged_line: SourceLine | None = None
+    start_token: int | None = None
 
 
 @measurement
@@ -54,7 +55,15 @@ def decoder_input(
     tokens = eval_outputs.inputs[next_token_offset.input_name]
     line = find_returning_line(lambda: eval_outputs.predict(eval_outputs.batch), lambda result: result is tokens)
     unused_tokens = _unused_tokens(eval_outputs, next_token_offset, batches)
-    return DecoderInput(position, source_position, unused_tokens, returned_parameter_line(line) if line else None)
+    unchanged_line = returned_parameter_line(line) if line else None
+    start_token = _shared_first_token(tokens, next_token_offset.axis)
+    return DecoderInput(position, source_position, unused_tokens, unchanged_line, start_token)
+
+
+def _shared_first_token(tokens: Tensor, axis: int) -> int | None:
+    """Return the token with which all samples start, if there are several and they do."""
+    first = tokens.select(axis, 0).flatten()
+    return int(first[0]) if len(first) > 1 and bool((first == first[0]).all()) else None
 
 
 def _is_read_whole(answers: EvalOutputs, name: str) -> bool:

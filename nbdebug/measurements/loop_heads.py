@@ -102,7 +102,7 @@ class RecordedCall(Setup):
     ``is_other`` is True if the loop passes other arguments than the setup, such as a mask or a part of a sequence.
     ``head`` is the same call with the loss of the loop, if that compares one output with one target. ``loss_value`` is
     the loss of ``output``, which is None if it is large. ``argument_lines`` are the lines of the loop that made tensor
-    arguments, by their numbers.
+    arguments, by their numbers; ``target_line`` is the one that made the target of the loss.
     """
 
     recorded: Batch | None = None
@@ -111,6 +111,7 @@ class RecordedCall(Setup):
     output: Any = None
     loss_value: float = math.nan
     argument_lines: Mapping[int, SourceLine] = field(default_factory=dict)
+    target_line: SourceLine | None = None
 
     def split_batch(self, raw: Any, indices: tuple[int, ...] | None = None) -> Batch:
         """Return the recorded batch."""
@@ -136,6 +137,7 @@ def record_call(setup: Setup, step: TracedStep) -> RecordedCall:
         output=tree_map(step.output, _copy) if is_small else None,
         loss_value=float(step.loss.detach()),
         argument_lines=step.argument_lines,
+        target_line=_find_target_line(step, terms[0].target) if targets else None,
     )
     if targets:
         outputs = {id(tensor): path for path, tensor in _tensors(step.output)}
@@ -153,6 +155,16 @@ def find_argument_line(setup: Setup, number: int) -> SourceLine | None:
     return setup.whole.argument_lines.get(number, setup.line)
 
 
+def find_target_lines(setup: Setup) -> tuple[SourceLine, ...]:
+    """Return the line of the loop's loss and the one that made its target, as far as they are known.
+
+    () unless the setup is a head of a recorded call.
+    """
+    if not isinstance(setup, HeadSetup) or not isinstance(setup.whole, RecordedCall):
+        return ()
+    return tuple(line for line in (setup.line, setup.whole.target_line) if line is not None)
+
+
 def batch_with_loss(setup: Setup, call: RecordedCall) -> Batch | None:
     """Return the recorded batch if the setup's loss of the recorded output equals the loss of the loop; else None.
 
@@ -167,6 +179,12 @@ def batch_with_loss(setup: Setup, call: RecordedCall) -> Batch | None:
             if math.isclose(float(setup.loss(call.output, batch)), call.loss_value, rel_tol=_LOSS_TOLERANCE):
                 return batch
     return None
+
+
+def _find_target_line(step: TracedStep, target: Tensor) -> SourceLine | None:
+    """Return the line of the loop that made the target of a loss, before or after the model ran."""
+    lines = (call.line for call in step.loss_calls if any(target is made for made in call.outputs))
+    return next(lines, step.maker_lines.get(target))
 
 
 def _find_loss_terms(step: TracedStep) -> list[LossTerm]:

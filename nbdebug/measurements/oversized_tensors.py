@@ -22,7 +22,7 @@ _MAX_TENSORS = 8  # each costs a forward pass
 
 @dataclass(frozen=True)
 class OversizedTensor:
-    """A parameter or buffer whose root mean square is ``scale`` / √(values in a row).
+    """A parameter or buffer whose root mean square is ``scale`` / √``row_size``, the number of values in a row.
 
     ``usual_loss`` is the loss of the batch if ``scale`` is 1, and everything else as before.
     """
@@ -30,6 +30,17 @@ class OversizedTensor:
     name: str
     scale: float
     usual_loss: float
+    row_size: int
+
+    @property
+    def root_mean_square(self) -> float:
+        """The root mean square of the values."""
+        return self.scale * self.usual_root_mean_square
+
+    @property
+    def usual_root_mean_square(self) -> float:
+        """The root mean square that keeps the scale of the inputs."""
+        return 1 / math.sqrt(self.row_size)
 
 
 def has_oversized_tensor(setup: Setup, min_scale: float) -> bool:
@@ -38,7 +49,7 @@ def has_oversized_tensor(setup: Setup, min_scale: float) -> bool:
 
 
 def large_layer_weights(setup: Setup, min_scale: float) -> dict[str, float]:
-    """Return the weights of layers with a standard deviation above ``min_scale`` / √fan_in, with that multiple.
+    """Return the weights of layers with a root mean square above ``min_scale`` / √fan_in, with that multiple.
 
     The vectors of an embedding are no sums over inputs, and have another usual scale.
     """
@@ -52,7 +63,7 @@ def large_layer_weights(setup: Setup, min_scale: float) -> dict[str, float]:
             or isinstance(module, (nn.Embedding, nn.EmbeddingBag))
         ):
             continue
-        gain = float(weight.detach().float().std()) * math.sqrt(weight[0].numel())
+        gain = float(weight.detach().float().square().mean().sqrt()) * math.sqrt(weight[0].numel())
         if min_scale < gain < math.inf:
             gains[f"{path}.weight".lstrip(".")] = gain
     return gains
@@ -83,7 +94,7 @@ def find_oversized_tensor(setup: Setup, batch: Batch, min_scale: float) -> Overs
             values = tensor.clone()
             tensor.div_(scale)
             seed_all(0)
-            tensors.append(OversizedTensor(name, scale, float(setup.output_and_loss(batch)[1])))
+            tensors.append(OversizedTensor(name, scale, float(setup.output_and_loss(batch)[1]), tensor[0].numel()))
             tensor.copy_(values)
     return min(tensors, key=lambda tensor: tensor.usual_loss, default=None)
 

@@ -13,6 +13,7 @@ from torch.utils.data import TensorDataset
 
 from nbdebug.finding import Edit
 from nbdebug.rule_engine.expression_edits import is_namespace, only_call, set_option
+from nbdebug.rule_engine.slice_edits import without_last_to_later
 from nbdebug.setup import Setup
 from nbdebug.setup.fix_text import free_names
 from nbdebug.setup.notebook_names import user_variables
@@ -31,7 +32,6 @@ _NEW_ARRAYS = ("zeros", "ones", "empty", "zeros_like", "ones_like", "empty_like"
 # The names that fixes use for the data; those of both splits change in both.
 _INPUTS, _TARGETS = ("x",), ("y", "labels", "target")
 _TRAINING = {"x_train": 0, "y_train": -1}
-_WITHOUT_LAST = "[:-1]"
 _SAMPLE_METHODS = ("__getitem__", "__iter__")  # of a dataset; a collate function makes batches
 
 
@@ -260,8 +260,9 @@ def shift_targets(setup: Setup, position: int) -> tuple[Edit, ...]:
     if function.__name__ in _SAMPLE_METHODS and _is_alias(texts, parts, position):
         cut = ((parts[position], f"{texts[position]}[:-1]"), (parts[-1], f"{texts[-1]}[1:]"))
         return tuple(replace_node(file, part, text) for part, text in cut)
-    if position < len(parts) - 1 and texts[position] == texts[-1] and texts[-1].endswith(_WITHOUT_LAST):
-        return (replace_node(file, parts[-1], f"{texts[-1].removesuffix(_WITHOUT_LAST)}[1:]"),)
+    later = without_last_to_later(file, parts[-1]) if parts else ""
+    if later and position < len(parts) - 1 and texts[position] == texts[-1]:
+        return (replace_node(file, parts[-1], later),)
     return ()
 
 

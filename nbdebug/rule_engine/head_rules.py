@@ -66,7 +66,7 @@ class HeadRules:
 
 
 def _name_heads(findings: list[tuple[Finding, HeadSetup]]) -> list[Finding]:
-    """Return findings that name their heads. One that several share, as of the loop, is said once."""
+    """Return findings that name their heads. One that several share, as of the loop, is reported once."""
     groups: dict[tuple[object, ...], list[tuple[Finding, HeadSetup]]] = {}
     for finding, head in findings:
         line = head.line if finding.code.startswith("L") else None

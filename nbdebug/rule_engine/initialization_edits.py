@@ -32,6 +32,13 @@ def undo_initialization(setup: Setup, line: SourceLine | None) -> tuple[Edit, ..
     return () if line is None or _fills_own_parameters(setup, line) else _remove_initialization(line)
 
 
+def describe_removal(line: SourceLine | None) -> str:
+    """Return the advice to delete the statement on a line that initializes weights."""
+    statement = covering_statement(line) if line is not None else None
+    code = f"`{ast.unparse(statement)}`" if statement is not None else "the initialization"
+    return f"Delete {code}: the layers then keep the initialization of torch."
+
+
 def draw_initialization(setup: Setup, line: SourceLine | None, deviation: float) -> tuple[Edit, ...]:
     """Return the change by which a line that fills weights with one number leaves or gives them random values."""
     return undo_initialization(setup, line) or _draw_values(line, deviation)

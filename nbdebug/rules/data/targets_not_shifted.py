@@ -17,12 +17,13 @@ from nbdebug.loop_monitor.conclusions import argument_unchanged
 from nbdebug.measurements.decoder_input import DecoderInput
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.future_influence import FutureInfluence
-from nbdebug.measurements.loop_heads import find_argument_line
+from nbdebug.measurements.loop_heads import find_argument_line, find_target_lines
 from nbdebug.measurements.loss_places import selection_line, target_selection_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.sequence_order import NextTokenOffset, depends_on_current_input
 from nbdebug.rule_engine.data_edits import shift_right, shift_targets
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rule_engine.slice_edits import LaterSlice, drops_last, later_slice
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import copying_line, known_origin_line, unpacked_pair_line
@@ -64,7 +65,9 @@ def targets_not_shifted(
 
     ## How to fix
     Shift once: in the data, ``x, y = tokens[:, :-1], tokens[:, 1:]``, or in the loss, not in both. Models that accept
-    ``labels`` often shift them internally.
+    ``labels`` often shift them internally. If the decoder's input starts with the same token in all samples, or lacks
+    the last token of the sequence, it is right, and the target has to be one token later. If it does not, it needs a
+    start token in front.
 
     ## When to ignore
     When the task is a delayed copy or a longer horizon. Real-valued inputs are not reported for that reason.
@@ -94,8 +97,16 @@ def targets_not_shifted(
     copying = find_copying_return(setup, position) if line is None and is_unshifted else None
     line = copying.line if copying else line
     related = get_related_lines((copying.call if copying else None, "the function that pairs them is called here"))
-    if isinstance(decoder_input, DecoderInput) and total == 0:
-        yield replace(_decoder_finding(setup, decoder_input, next_token_offset, line), related=related)
+    decoder = decoder_input if isinstance(decoder_input, DecoderInput) and total == 0 else None
+    if is_unshifted and _is_input_right(decoder, made_at):
+        lines = [other for other in find_target_lines(setup) if made_at and other != made_at]
+        later = next(filter(None, map(later_slice, lines)), None)
+        if later is not None or decoder is not None:
+            place = next((other for other in lines if made_at and other.function == made_at.function), line)
+            yield replace(_target_finding(setup, position, decoder, next_token_offset, place, later), related=related)
+            return
+    if decoder is not None:
+        yield replace(_decoder_finding(setup, decoder, next_token_offset, line), related=related)
         return
     edits = shift_targets(setup, position) if is_unshifted else ()
     shifts_twice = next_token_offset.data_offset > 0 and next_token_offset.loss_offset > 0
@@ -119,6 +130,40 @@ def targets_not_shifted(
         },
         setup_fix=_setup_fix(next_token_offset, position),
         related=get_related_lines((data_line, "the data shift the targets here")) or related,
+        explains=("E703", "T606", "T607", "T611"),
+        assumes=(argument_unchanged(position),),
+    )
+
+
+def _is_input_right(decoder: DecoderInput | None, made_at: SourceLine | None) -> bool:
+    """Return whether an input that equals the target may stay, so that the target has to be one token later."""
+    if decoder is None or drops_last(made_at):
+        return True
+    return decoder.start_token is not None and (made_at is not None or decoder.unchanged_line is None)
+
+
+def _target_finding(
+    setup: Setup,
+    position: int,
+    decoder: DecoderInput | None,
+    ahead: NextTokenOffset,
+    line: SourceLine | None,
+    later: LaterSlice | None,
+) -> Finding:
+    """Report a target that equals an input which is right: it starts with a start token, or lacks the last token."""
+    edits = later.edits if later is not None else shift_targets(setup, position)
+    start = decoder.start_token if decoder is not None else None
+    reason = f" The input is right: all samples start with token {start}, a start token." if start is not None else ""
+    text = f": {later.text}" if later is not None else ""
+    return Finding(
+        message=f"{'The input of the decoder equals' if decoder else 'The inputs equal'} the target, token by token: "
+        "at each position, the model reads the token that it should predict.",
+        where=get_location(later.line if later is not None else line),
+        cause=f"Input and target are the same slice; the target must be one later{text}.{reason}",
+        fix=describe_edits(edits) or "inputs, targets = tokens[:, :-1], tokens[:, 1:]",
+        edits=edits,
+        evidence={"in_data": 0, "in_loss": 0, "input": ahead.input_name, "start token": start},
+        setup_fix=_setup_fix(ahead, position),
         explains=("E703", "T606", "T607", "T611"),
         assumes=(argument_unchanged(position),),
     )

@@ -79,7 +79,7 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
         # Only the checkup calls the loss so far, and a cell that has not run may change the shapes.
         is_unknown = first.line is None and not calls and bool(current_cells())
         edits = _squeeze_edits(broadcast)
-        first_name, second_name = broadcast.names
+        first_name, second_name = _operand_names(broadcast)
         yield Finding(
             message=f"{broadcast.call} broadcasts {first_name} {broadcast.output} and {second_name} {broadcast.target} "
             f"to {broadcast.result}.",
@@ -89,7 +89,7 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
                 (added, "the target gets an axis of length 1 here"),
             ),
             cause=_cause(is_unknown, broadcast.line is None)
-            if _is_of_loss(broadcast)
+            if _is_of_loss(broadcast) and broadcast.is_target
             else "Each value of one sample meets the values of all samples.",
             fix=describe_edits(edits) or _matching_shapes_fix(broadcast),
             evidence={
@@ -122,6 +122,16 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
             },
             explains=("T606", "T610", "L214"),
         )
+
+
+def _operand_names(broadcast: Broadcast) -> tuple[str, str]:
+    """Return what a message calls the operands; one that is computed from the target is no target."""
+    if broadcast.is_target or not _is_of_loss(broadcast):
+        return broadcast.names
+    operands = _operands_on_line(broadcast, broadcast.line) if broadcast.line else None
+    if operands is None or broadcast.is_output_first is None:
+        return broadcast.names[0], "computed values"
+    return broadcast.names[0], ast.unparse(operands[1 if broadcast.is_output_first else 0])
 
 
 def _cause(is_unknown: bool, has_no_line: bool) -> str:

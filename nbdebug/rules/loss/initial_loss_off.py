@@ -25,7 +25,7 @@ from nbdebug.measurements.oversized_tensors import (
 )
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.preserve import Preserve, seed_all
-from nbdebug.rule_engine.initialization_edits import undo_initialization
+from nbdebug.rule_engine.initialization_edits import describe_removal, undo_initialization
 from nbdebug.rule_engine.predictions import SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -42,6 +42,7 @@ from nbdebug.training.model_copy import RESET_PARAMETERS
 _LARGER_OUTPUT = 3.0  # times the targets
 _INPUT_SHARE = 0.5  # of the excess of the loss, which is left without it
 _MAX_NAMES = 6
+_LAYERS = (nn.Linear, nn.Bilinear, nn.modules.conv._ConvNd)
 _USUAL_OUTPUT = 0.1  # root mean square; torch's initialization gives 0.2 to 0.6 for inputs of unit scale
 _ROUNDING = 1e-9  # of the loss: that of a constant prediction of equal targets is rounding
 
@@ -204,18 +205,24 @@ def _tensor_finding(finding: Finding, tensor: OversizedTensor, setup: Setup) -> 
     factor, name = f"{1 / tensor.scale:.2g}", member_code(tensor.name)
     large = [other for other in large_layer_weights(setup, MIN_SCALE) if other != tensor.name] if is_parameter else []
     others = f" The values of {', '.join(large[:_MAX_NAMES])}{', …' if len(large) > _MAX_NAMES else ''} are large too."
+    edits = undo_initialization(setup, line)
+    is_layer = is_parameter and isinstance(setup.eager_model.get_submodule(module), _LAYERS)
     return replace(
         finding,
         where=get_location(line, module or None, tensor.name if is_parameter else None),
-        cause=f"The values of {tensor.name} are large: their root mean square is {tensor.scale:.3g} / √n, with n "
-        f"values in a row. With 1 / √n, the loss is {tensor.usual_loss:.4g}.{others if large else ''}",
-        fix=_draw_again([tensor.name, *large])
+        cause=f"The values of {tensor.name} are large: their root mean square is {tensor.root_mean_square:.2g}; usual "
+        f"{'for' if is_layer else 'in rows of'} {tensor.row_size} {'inputs' if is_layer else 'values'} is "
+        f"{tensor.usual_root_mean_square:.2g}. With the usual size, the loss is {tensor.usual_loss:.4g}."
+        f"{others if large else ''}",
+        fix=describe_removal(line)
+        if edits
+        else _draw_again([tensor.name, *large])
         if large
         else f"{name}.data.mul_({factor})   # before the optimizer is created"
         if is_parameter
         else f"{name}.mul_({factor})   # or normalize its rows where it is created",
         setup_fix=RESET_PARAMETERS if line and is_parameter else "",
-        edits=undo_initialization(setup, line),
+        edits=edits,
         evidence={**finding.evidence, "tensor": tensor.name, "scale": tensor.scale, "usual loss": tensor.usual_loss},
     )
 

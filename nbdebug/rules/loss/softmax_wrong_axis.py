@@ -154,7 +154,7 @@ def _node_findings(
         elif axis == 0 and shape[0] == batch_size > 1 and len(shape) > 1 and batch_size not in shape[1:]:
             values = "classes" if node in final_nodes and _has_class_indices(first_pass) else "values"
             description = f"the {batch_size} samples of the batch instead of the {values} of each sample"
-            yield _batch_finding(node, shape, description, values, is_final=node in final_nodes)
+            yield _batch_finding(setup, node, shape, description, values, is_final=node in final_nodes)
         elif (
             len(shape) == 1
             and node in final_nodes
@@ -285,10 +285,15 @@ def _sum_finding(weighted: UnnormalizedSum) -> Finding:
     )
 
 
-def _batch_finding(node: Node, shape: tuple[int, ...], description: str, values: str, *, is_final: bool) -> Finding:
+def _batch_finding(
+    setup: Setup, node: Node, shape: tuple[int, ...], description: str, values: str, *, is_final: bool
+) -> Finding:
     """Report a softmax over the samples of a batch; between layers, its axis may be any other one."""
     axes = [str(number) for number, length in enumerate(shape) if number and length > 1]
     cause, fix = _batch_axis(_call_name(node), values, shape)
+    module = setup.eager_model.get_submodule(node.module or "")
+    if isinstance(module, (nn.Softmax, nn.LogSoftmax)) and module.dim is None:
+        cause = f"{cause} {type(module).__name__}() without dim takes axis 0 for inputs of three axes."
     if is_final or len(axes) < 2:
         return _finding(node, shape, 0, description, (cause, fix))
     fix = f"Take the axis that is summed after the softmax: {', '.join(axes[:-1])} or {axes[-1]}."

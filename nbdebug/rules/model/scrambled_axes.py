@@ -16,7 +16,7 @@ from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import node_text, replace_node, wrap_node
+from nbdebug.source.edits import describe_edits, node_text, replace_node, wrap_node
 from nbdebug.source.location import SourceLine
 from nbdebug.source.search import call_name, call_subject
 
@@ -63,13 +63,14 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
         shapes = ((), ()) if is_head else (reshape.shape_before, reshape.shape_after)
         firsts.setdefault((reshape.call.line, *shapes), reshape)
     for reshape in firsts.values():
+        edits = _edit_call(reshape)
         yield Finding(
             message=f"{reshape.call.name} turns shape {reshape.shape_before} into {reshape.shape_after}"
             f"{_describe_rows(reshape)}. A reshape keeps the order of the values, so it mixes these axes.",
             where=reshape.call.where,
             cause="A reshape does not swap axes: it only divides the same sequence of values differently.",
-            fix=_fix(reshape),
-            edits=_edit_call(reshape),
+            fix=describe_edits(edits) or _fix(reshape),
+            edits=edits,
             evidence={"before": reshape.shape_before, "after": reshape.shape_after, "call": reshape.call.name},
             explains=("M304", "M305", "M321", "T601", "T606", "T607", "T608", "T609", "T610", "E703", "E709"),
             # Only the shapes of the targets tell that a row stands for one position.
@@ -120,7 +121,7 @@ def _name_axes(axes: list[int]) -> str:
 
 def _fix(reshape: ScrambledReshape) -> str:
     template, is_whole = _replacement(reshape)
-    note = "h is what the reshape takes" if is_whole else "h is what the reshape takes, and reshape it then"
+    note = "in place of the reshape" if is_whole else "before the reshape"
     return f"h = {template.format('h')}   # {note}" if template else _HINT
 
 

@@ -12,12 +12,14 @@ from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, format_module
+from nbdebug.formatting import join_names
 from nbdebug.loop_monitor.conclusions import INITIAL_SCALE_HINDERS
 from nbdebug.measurements.activations import LayerSpread, RecurrentGrowth, SampleSpread
+from nbdebug.measurements.equal_units import EqualUnits
 from nbdebug.measurements.hidden_softmax import HiddenSoftmax
 from nbdebug.measurements.large_weights import LargeWeights
 from nbdebug.measurements.position_tables import LargePositions
-from nbdebug.rule_engine.initialization_edits import undo_initialization
+from nbdebug.rule_engine.initialization_edits import describe_removal, undo_initialization
 from nbdebug.rule_engine.predictions import POOR_TRAINING, SLOW_START
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, points
@@ -33,6 +35,7 @@ _CONSEQUENCES = (
 _MAX_STRETCH = 100.0  # times the gain: more than a matrix of independent weights can stretch its input
 _NORM_TYPES = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 _MIN_SCALES, _MAX_SCALE, _MAX_IMBALANCE = 16, 0.2, 0.2  # torch starts the scales of normalization layers at 1
+_MAX_NAMES = 6
 _DEFAULT_GAIN = 3**-0.5  # the gain of a layer with torch's default initialization: uniform in ±1/√fan_in
 
 
@@ -44,6 +47,7 @@ def init_scale(
     hidden_softmax: HiddenSoftmax | NotChecked | None,
     large_positions: LargePositions | NotChecked | None,
     large_weights: LargeWeights | NotChecked | None,
+    equal_units: EqualUnits | NotChecked | None,
     *,
     most: float = 1000.0,
     small: float = 0.5,
@@ -80,6 +84,9 @@ def init_scale(
     If the standard deviation of the weights exceeds 4 / √fan_in in every layer of a model of any depth, two copies are
     trained for 100 steps on the first batches with your optimizer, the second one with newly initialized weights.
     Reported if the loss of another batch falls less than ``hindered`` = half as much as in the second trial.
+
+    If the weights of the units of a layer differ by less than 1/5 of their size, as those of a normal distribution
+    around 1 do, all its channels are nearly equal. The same two trials are made then.
 
     If a layer receives shares that sum to one, as from a softmax over n units, their spread is about 1/n. Two copies of
     the model are then trained for 60 steps on the first batches with your optimizer, one of them with that input times
@@ -127,6 +134,9 @@ def init_scale(
         return
     if isinstance(large_positions, LargePositions) and large_positions.trials.is_hindered(drowned):
         yield _positions_finding(large_positions)
+        return
+    if isinstance(equal_units, EqualUnits) and equal_units.trials.is_hindered(hindered):
+        yield _equal_units_finding(setup, equal_units)
         return
     if isinstance(sample_spread, NotChecked):
         raise sample_spread
@@ -308,6 +318,51 @@ def _large_finding(weights: LargeWeights) -> Finding:
         },
         explains=(*_CONSEQUENCES, "G409", "E709", "O508"),
         predicts=POOR_TRAINING.claim,
+    )
+
+
+def _equal_units_finding(setup: Setup, units: EqualUnits) -> Finding:
+    """Report layers whose units start nearly equal, at the line that initializes the first of them."""
+    trials, paths = units.trials, list(units.moments)
+    first, (mean, deviation) = next(iter(units.moments.items()))
+    is_offset = abs(mean) > deviation
+    line = initialization_line(setup, first)
+    edits = undo_initialization(setup, line)
+    layers = (
+        "The weights of the only layer" if units.total == 1 else f"The weights of {len(paths)} of {units.total} layers"
+    )
+    listed = join_names([format_module(path) for path in paths], _MAX_NAMES)
+    return Finding(
+        message=f"{layers} ({listed}) start nearly equal in all units. In {format_module(first)}, their mean is "
+        f"{mean:.2g} and their standard deviation {deviation:.2g}. In a trial of {trials.steps} steps, the loss of "
+        f"another batch went from {trials.initial_loss:.3g} to {trials.loss:.3g}. With newly initialized weights, this "
+        f"loss went from {trials.changed_initial_loss:.3g} to {trials.changed_loss:.3g}.",
+        where=line.where(first) if line else Location(first or None),
+        cause=(
+            "The mean of the weights is far larger than their spread. Each unit adds up its inputs with nearly the "
+            "same weight, so all channels of a layer are nearly equal, and they grow from layer to layer."
+            if is_offset
+            else "The weights of the units are copies of one row with small changes, so all channels of a layer are "
+            "nearly equal."
+        ),
+        fix=describe_removal(line) if edits else _fresh_weights(paths),
+        edits=edits,
+        setup_fix=RESET_PARAMETERS,
+        evidence={
+            "moments": {path: list(moments) for path, moments in units.moments.items()},
+            "loss": [trials.initial_loss, trials.loss],
+            "loss with new weights": [trials.changed_initial_loss, trials.changed_loss],
+        },
+        explains=(*_CONSEQUENCES, "G409", "G410", "G412", "G413", "E702", "E703", "E706", "E709", "O508", "M314"),
+        predicts=POOR_TRAINING.claim,
+    )
+
+
+def _fresh_weights(paths: Sequence[str]) -> str:
+    """Return code that gives layers the initialization of torch."""
+    return (
+        f"for path in {list(paths)!r}:   # before the optimizer is created\n"
+        "    model.get_submodule(path).reset_parameters()"
     )
 
 

@@ -245,6 +245,109 @@ def test_fix_of_a_decoder_input_that_the_loop_makes_has_a_batch_axis() -> None:
     assert "torch.cat([torch.full((len(target), 1), start), target[:, :-1]], dim=1)" in finding.fix
 
 
+def echo_in_the_call(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    logits = model(source, target[:, :-1])
+    return score(logits, target[:, :-1])
+
+
+def echo_of_torch(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    logits = model(source, target[:, :-1])
+    return F.cross_entropy(logits.flatten(0, 1), target[:, :-1].flatten())
+
+
+def echo_of_a_variable(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    read = target[:, :-1]
+    logits = model(source, read)
+    return F.cross_entropy(logits.flatten(0, 1), read.flatten())
+
+
+def echo_of_two_variables(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    read, wanted = target[:, :-1], target[:, :-1]
+    logits = model(source, read)
+    return F.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+
+
+def echo_of_two_lines(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    read = target[:, :-1]
+    wanted = target[:, :-1]
+    return score(model(source, read), wanted)
+
+
+def echo_of_whole_rows(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    tokens = target + 0
+    logits = model(source, tokens)
+    return score(logits, tokens)
+
+
+def echo_in_one_line(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    return score(model(source, target[:, :-1]), target[:, :-1])
+
+
+def echo_without_a_start_token(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    words = target[:, 1:]
+    logits = model(source, words[:, :-1])
+    return score(logits, words[:, :-1])
+
+
+def echo_of_a_language_model(model: nn.Module, _: Tensor, target: Tensor) -> Tensor:
+    inputs = target[:, :-1]
+    logits = model(inputs)
+    return F.cross_entropy(logits.flatten(0, 1), inputs.flatten())
+
+
+_IN_CALL = "return score(logits, target[:, :-1])"
+_CUTS = "inputs, targets = tokens[:, :-1], tokens[:, 1:]"
+# By name: the model, the step, the line to name, what the fix contains, and the number of edits.
+ECHOES: dict[str, tuple[Callable[[], nn.Module], _Step, str, str, int]] = {
+    "in the call": (Attending, echo_in_the_call, _IN_CALL, "score(logits, target[:, 1:])", 1),
+    "loss of torch": (Attending, echo_of_torch, "target[:, :-1].flatten())", "target[:, 1:].flatten())", 1),
+    "variable": (Attending, echo_of_a_variable, "read.flatten())", "target[:, 1:].flatten())", 1),
+    "two variables": (
+        Attending,
+        echo_of_two_variables,
+        "read, wanted = target[:, :-1], target[:, :-1]",
+        "read, wanted = target[:, :-1], target[:, 1:]",
+        1,
+    ),
+    "two lines": (Attending, echo_of_two_lines, "wanted = target[:, :-1]", "wanted = target[:, 1:]", 1),
+    "recurrent": (lambda: Decoder(13, True), echo_in_the_call, _IN_CALL, "target[:, 1:]", 1),
+    "whole rows": (Attending, echo_of_whole_rows, "batch_size=16)", _CUTS, 0),
+    "one line": (
+        Attending,
+        echo_in_one_line,
+        "return score(model(source, target[:, :-1]), target[:, :-1])",
+        _CUTS,
+        0,
+    ),
+    "no start token": (
+        Attending,
+        echo_without_a_start_token,
+        "return score(logits, words[:, :-1])",
+        "score(logits, words[:, 1:])",
+        1,
+    ),
+    "language model": (Recurrent, echo_of_a_language_model, "inputs.flatten())", "target[:, 1:].flatten())", 1),
+}
+
+
+@pytest.mark.parametrize("name", ECHOES)
+def test_target_is_at_fault_where_the_input_has_a_start_token_or_lacks_the_last_one(name: str) -> None:
+    torch.manual_seed(0)
+    model, step, source, fix, edits = ECHOES[name]
+    (finding,) = decoder_findings(model(), step)
+    assert (finding.where.source or "").strip().endswith(source)
+    assert "the target must be one later" in finding.cause
+    assert fix in finding.fix
+    assert len(finding.edits) == edits
+
+
+def test_input_without_a_start_token_is_at_fault() -> None:
+    torch.manual_seed(0)
+    (finding,) = decoder_findings(Attending(), forced_with_the_answer)
+    assert "lacks a start token" in finding.cause
+    assert finding.edits == ()
+
+
 def forced(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
     return score(model(source, target[:, :-1]), target[:, 1:])
 

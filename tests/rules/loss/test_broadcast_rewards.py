@@ -95,6 +95,22 @@ def test_broadcast_loss_of_rewards_against_values_is_placed(
     (finding,) = rule_findings(setup_of(loss_fn, target, is_column), "L205")
     assert finding.evidence["result"] == (16, 16)
     assert source in (finding.where.source or "")
+    assert "target" not in finding.message + finding.cause
+    assert any(f" and {name} (" in finding.message for name in ("reward", "rewards", "hits"))
+
+
+@pytest.mark.parametrize(
+    "arrange",
+    [lambda y: y, lambda y: y.double().float(), lambda y: y[:, None].squeeze(1), lambda y: y.detach().clone()],
+    ids=["as given", "converted", "arranged", "copied"],
+)
+def test_target_of_a_broadcast_is_called_a_target(arrange: Callable[[Tensor], Tensor]) -> None:
+    def loss_fn(output: Tensor, target: Tensor) -> Tensor:
+        return (output - arrange(target)).square().mean()
+
+    (finding,) = rule_findings(minimal_setup(nn.Linear(6, 1), STATES, PAYOFFS[:, 0], loss_fn), "L205")
+    assert " and target (" in finding.message
+    assert "targets of other samples" in finding.cause
 
 
 @pytest.mark.parametrize(

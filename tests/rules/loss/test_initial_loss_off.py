@@ -186,8 +186,8 @@ def test_fix_of_a_large_loss_changes_all_large_weights(deviations: tuple[float, 
     model = nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2])
     (finding,) = rule_faults(minimal_setup(model, X, Y, nn.CrossEntropyLoss()), "L208")
     assert set(re.findall(r"(?:\d\.weight)", finding.cause)) == set(names)
-    changed = {name.replace("[", "").replace("]", "") for name in re.findall(r"\[?\d\]?\.weight", finding.fix)}
-    assert changed == set(names)
+    assert finding.fix.startswith("Delete `nn.init.normal_(layer.weight, std=deviation)")
+    assert len(finding.edits) == 1
 
 
 def test_usual_tensors_are_not_blamed_for_large_inputs() -> None:

@@ -362,3 +362,24 @@ def test_l206_cross_entropy_over_the_single_outputs_of_a_batch_fires_in_a_loop(l
             optimizer.step()
     result: Any = watch.result
     assert [finding.code for finding in result.report.findings if finding.code == "L206"] == ["L206"] * count
+
+
+class _Weighing(nn.Module):
+    """A mean of steps by weights whose softmax names its axis or leaves it to torch."""
+
+    def __init__(self, softmax: nn.Module) -> None:
+        super().__init__()
+        self.score, self.softmax, self.head = nn.Linear(4, 1), softmax, nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        steps = x[:, None, :] * torch.ones(5, 1)
+        scores: Tensor = self.head((self.softmax(self.score(steps)) * steps).sum(1))
+        return scores
+
+
+@pytest.mark.filterwarnings("ignore:Implicit dimension choice")
+@pytest.mark.parametrize(("softmax", "is_implicit"), [(nn.Softmax(), True), (nn.Softmax(0), False)])
+def test_axis_that_torch_takes_without_dim_is_explained(softmax: nn.Module, is_implicit: bool) -> None:
+    torch.manual_seed(0)
+    (finding,) = rule_findings(minimal_setup(_Weighing(softmax), *points(), nn.CrossEntropyLoss()), "L206")
+    assert ("Softmax() without dim takes axis 0 for inputs of three axes." in finding.cause) is is_implicit

@@ -14,6 +14,7 @@ from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.measurements.axes import ScrambledReshape, is_swap, split_into_groups
 from nbdebug.rule_engine.rule_registry import find_rule
 from nbdebug.rules.examples import minimal_setup, network
+from nbdebug.rules.model.scrambled_axes import bad
 from nbdebug.setup import Setup
 from tests.rules.model.networks import WrappedLayer
 from tests.rules.rule_findings import checkup_findings, setup_builder
@@ -396,3 +397,10 @@ def test_rows_of_exchanged_samples_name_no_axis(before: tuple[int, ...], after: 
     reshape = ScrambledReshape(call, before, after, before[:2], after[:2])
     (finding,) = find_rule("M309")({"scrambled_reshapes": [reshape]})
     assert "so that the axes with lengths" in finding.message
+
+
+def test_text_of_the_fix_is_the_line_that_the_edit_writes() -> None:
+    (finding,) = checkup_findings(bad(), "M309")
+    assert "channels_first = " in finding.fix
+    assert "h is what" not in finding.fix
+    assert all(edit.text in finding.fix for edit in finding.edits)
