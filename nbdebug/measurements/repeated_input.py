@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import torch
@@ -39,16 +40,18 @@ class RepeatedInput:
 
 @measurement
 def repeated_input(tables: dict[str, SplitTable]) -> RepeatedInput | None:
-    """The input that most training samples with real-valued targets or classes have; None if there is none."""
+    """The input that most training samples with real-valued targets or classes have; None if there is none.
+
+    Of other targets, such as a class for each position, only samples that all have one input are reported.
+    """
     table = tables.get("train")
     if table is None or len(table) < _MIN_SAMPLES or not table.inputs:
         raise NotChecked(f"fewer than {_MIN_SAMPLES} training samples can be read")
-    targets = _get_targets(table)
-    if targets is None or sum(part[0].numel() for part in table.inputs) < _MIN_VALUES:
+    if not table.may_have_equal_inputs or sum(part[0].numel() for part in table.inputs) < _MIN_VALUES:
         return None
-    if not table.may_have_equal_inputs:
-        return None
-    keys = get_row_keys(table.inputs)
+    targets, keys = _get_targets(table), get_row_keys(table.inputs)
+    if targets is None:
+        return _equal_input(table, keys)
     commonest, count = Counter(keys).most_common(1)[0]
     if count < _MIN_SHARE * len(keys):
         return None
@@ -64,6 +67,15 @@ def repeated_input(tables: dict[str, SplitTable]) -> RepeatedInput | None:
         else f"targets from {float(of_commonest.min()):.4g} to {float(of_commonest.max()):.4g}",
         _explained_share(targets, groups),
     )
+
+
+def _equal_input(table: SplitTable, keys: list[Hashable]) -> RepeatedInput | None:
+    """Return the input that all samples have, although their targets differ; None if there is none."""
+    different = len(set(get_row_keys(table.targets))) if table.targets and len(set(keys)) == 1 else 0
+    if different < _MIN_VALUES:
+        return None
+    first = [part[0] for part in table.inputs]
+    return RepeatedInput(len(keys), len(keys), _describe(first), f"{different} different targets", 0.0)
 
 
 def _count_different(flags: Tensor) -> int:
