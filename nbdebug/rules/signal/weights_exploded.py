@@ -32,6 +32,7 @@ _DOMINANT_SHARE, _INITIAL_SHARE = (
     0.2,
 )  # the largest weight as a share of the norm: reported above, and normal below at the start
 _MIN_GROWTH_OF_LARGEST = 3.0
+_SMALL_START = 0.5  # of the norm that the default initialization gives, which varies by chance
 
 
 @rule("G412", "warning")
@@ -50,9 +51,9 @@ def weights_exploded(record: Record, setup: Setup | NotChecked, *, times: float 
     tenth in the last quarter of the run, or is not finite after it had grown. Also reported if the largest weight makes
     up half of the norm, which it did not at first, and is three times its initial size. Weights that started at zero
     are excluded, and so is growth of weights directly before a normalization, which makes their size irrelevant.
-    Weights that started smaller than by torch's default initialization, such as those of a last layer with a standard
-    deviation of 0.01, are compared with the norm that the default gives: the root of a third of their rows. If the loss
-    has decreased by a third to a value above zero, both are notes.
+    Weights that started at less than half the size of torch's default initialization, such as those of a last layer
+    with a standard deviation of 0.01, are compared with the norm that the default gives: the root of a third of their
+    rows. If the loss has decreased by a third to a value above zero, both are notes.
 
     ## How to fix
     Use a loss that is bounded below and has the right sign, a lower learning rate, inputs of the same scale, or weight
@@ -103,13 +104,13 @@ def _default_norms(setup: Setup | NotChecked, names: list[str]) -> Values:
 
 def _keep_growing(sizes: LayerSignal, factor: float, defaults: Values) -> Flags:
     first, last = sizes.values[0], sizes.values[-1]
+    reference = np.where(first < _SMALL_START * defaults, defaults, first)
     earlier = sizes.values[max(0, int(np.searchsorted(sizes.steps, 0.75 * sizes.steps[-1])) - 1)]
     with np.errstate(all="ignore"):
         relative_growth = sizes.largest / first
         overflowed = ~np.isfinite(last) & (relative_growth > factor)
         return np.asarray(
-            overflowed
-            | (np.isfinite(last) & (last > factor * np.fmax(first, defaults)) & (last > _MIN_LATE_GROWTH * earlier))
+            overflowed | (np.isfinite(last) & (last > factor * reference) & (last > _MIN_LATE_GROWTH * earlier))
         )
 
 
