@@ -34,7 +34,8 @@ class NextTokenOffset:
     """Offset of a sequence model: the target at t is the input at t + ``data_offset`` along ``axis``.
 
     The loss compares the output at t with the target at t + ``loss_offset``; ``counted_positions`` are the positions
-    included in the loss. ``input_name`` is the name of the input.
+    included in the loss. ``input_name`` is the name of the input, and ``input_axis`` its axis of the positions, which
+    comes after ``axis`` if the targets lack an axis of channels before it.
     """
 
     input_name: str
@@ -43,6 +44,7 @@ class NextTokenOffset:
     data_offset: int
     loss_offset: int
     counted_positions: tuple[int, ...]
+    input_axis: int
 
     @property
     def length(self) -> int:
@@ -71,7 +73,8 @@ def next_token_offset(eval_outputs: EvalOutputs) -> NextTokenOffset:
     if len(changed) != 1:
         raise NotChecked("the loss does not compare one output position with one target position")
     counted = tuple(t for t in range(length) if bool(before[t].any()))
-    return NextTokenOffset(name, target, axis, offset, length // 2 - changed[0], counted)
+    input_axis = axis + _has_channels_first(eval_outputs.inputs[name].shape, target.shape, axis)
+    return NextTokenOffset(name, target, axis, offset, length // 2 - changed[0], counted, input_axis)
 
 
 def _find_changed_positions(before: Tensor, after: Tensor) -> list[int]:
@@ -105,7 +108,8 @@ def _match_input_to_target(answers: EvalOutputs, target: Tensor) -> tuple[str, i
 def _features_of_shape(input: Tensor, shape: torch.Size, axis: int) -> list[Tensor]:
     """Return the input if it has a shape, else its single features that have it; ``axis`` is that of the positions.
 
-    The features are along the last axis, which the shape may lack, or along another axis than the positions.
+    The features are along the last axis, which the shape may lack, as it may lack an axis of channels after the
+    samples, or along another axis than the positions.
     """
     if input.shape == shape:
         return [input]
@@ -113,10 +117,17 @@ def _features_of_shape(input: Tensor, shape: torch.Size, axis: int) -> list[Tens
         return []
     if input.shape[:-1] == shape:
         return list(input.unbind(-1))[:_MAX_FEATURES]
+    if _has_channels_first(input.shape, shape, axis):
+        return list(input.unbind(1))[:_MAX_FEATURES]
     differing = [i for i in range(1, input.dim()) if len(shape) == input.dim() and input.shape[i] != shape[i]]
     if len(differing) != 1 or differing[0] == axis or shape[differing[0]] != 1 or input.shape[0] != shape[0]:
         return []
     return list(input.split(1, differing[0]))[:_MAX_FEATURES]  # type: ignore[no-untyped-call]
+
+
+def _has_channels_first(input_shape: torch.Size, shape: torch.Size, axis: int) -> bool:
+    """Return whether an input has an axis of channels after the samples that targets lack; positions come after it."""
+    return axis > 0 and input_shape[:-1] != shape and (*input_shape[:1], *input_shape[2:]) == (*shape,)
 
 
 def _is_shifted_copy(x: Tensor, y: Tensor, offset: int) -> bool:
@@ -188,7 +199,8 @@ def replace_later_inputs(answers: EvalOutputs, ahead: NextTokenOffset, position:
     """Return the batch with other inputs at all positions after one."""
     input = answers.inputs[ahead.input_name]
     changed = input.clone()
-    changed.movedim(ahead.axis, 0)[position + 1 :] = replace_values(input).movedim(ahead.axis, 0)[position + 1 :]
+    axis = ahead.input_axis
+    changed.movedim(axis, 0)[position + 1 :] = replace_values(input).movedim(axis, 0)[position + 1 :]
     return answers.transform_inputs(lambda leaf: changed if leaf is input else leaf)
 
 

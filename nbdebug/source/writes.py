@@ -64,13 +64,13 @@ def find_filled_array(line: SourceLine | None) -> SourceLine | None:
     lines = {
         SourceLine(line.file, node.value.lineno, line.function)
         for node in statements
-        if isinstance(node, ast.Assign) and _makes_like(node.value)
+        if isinstance(node, ast.Assign) and makes_like(node.value)
         if not names.isdisjoint(map(_text, assignment_targets(node)))
     }
     return lines.pop() if len(lines) == 1 else None
 
 
-def _makes_like(value: ast.expr) -> bool:
+def makes_like(value: ast.AST) -> bool:
     """Check whether a call makes an array with the dtype of another, or of whole numbers by name."""
     options = {keyword.arg: ast.unparse(keyword.value) for keyword in getattr(value, "keywords", ())}
     if call_name(value) in _LIKE_CALLS:

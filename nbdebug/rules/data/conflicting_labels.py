@@ -13,6 +13,7 @@ from nbdebug.measurements.dataset_rows import SplitTable, samples_title
 from nbdebug.measurements.redrawn_targets import RedrawnTargetSearch, VariedTargets
 from nbdebug.measurements.repeated_input import RepeatedInput
 from nbdebug.measurements.repeated_rows import are_copies
+from nbdebug.measurements.truncated_inputs import TruncatedInputs
 from nbdebug.rule_engine.data_edits import use_decimals
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
@@ -40,6 +41,7 @@ def conflicting_labels(
     tables: dict[str, SplitTable],
     repeated_input: RepeatedInput | NotChecked | None,
     redrawn_targets: RedrawnTargetSearch,
+    truncated_inputs: TruncatedInputs | NotChecked | None,
     *,
     share: float = 0.01,
     dominant: float = 0.9,
@@ -69,6 +71,10 @@ def conflicting_labels(
     the variance among samples with equal inputs. A table with columns of mostly zeros, such as counts of words or rare
     flags, has few rows of zeros alone.
 
+    Inputs of any task whose decimals were cut off are reported from the same ``share``: all are whole numbers up to 20,
+    each column has a mean of at most 0.5 and a standard deviation from 0.2 to 1.6, as standardized columns without
+    their decimals, and the source shows the array of whole numbers, or the conversion, that receives scaled values.
+
     Samples are also read twice with different random numbers. With inputs that are the same bit by bit, a target of
     classes is reported if 2% of the samples get another one, and real values if their root mean square change is at
     least 10% of their spread. Reads that hardly agree (a correlation or Cohen's kappa below 0.2) are drawn by design,
@@ -89,6 +95,9 @@ def conflicting_labels(
         return
     if redrawn_targets.varied is not None:
         yield _varied_target_finding(redrawn_targets.varied)
+        return
+    if isinstance(truncated_inputs, TruncatedInputs) and truncated_inputs.share >= share:
+        yield _truncated_finding(truncated_inputs)
         return
     if task.name not in ("classification", "binary"):
         raise NotChecked(f"the task is {task.name}, where one input may have several correct targets")
@@ -120,6 +129,29 @@ def _repeated_input_finding(setup: Setup, repeated: RepeatedInput) -> Finding:
             "explained variance": repeated.explained,
         },
         explains=("T606", "T608", "D111", "D107", "G401", *_OF_SINGLE_INPUT),
+    )
+
+
+def _truncated_finding(truncated: TruncatedInputs) -> Finding:
+    """Report standardized inputs whose decimals were cut off."""
+    edits = use_decimals(truncated.line)
+    return Finding(
+        message=f"{truncated.conflicting:,} of {truncated.samples:,} training samples "
+        f"({truncated.share:.1%}) have the same input as another sample and a different "
+        f"target. The inputs are standardized, but all are whole numbers from {truncated.low} to {truncated.high}: "
+        f"{truncated.distinct:,} distinct inputs are left.",
+        where=get_location(truncated.line),
+        cause="The decimals are cut off: an array of whole numbers, or a conversion to them, receives the standardized "
+        "values.",
+        fix=describe_edits(edits) or "Store the standardized values in an array of decimals, such as dtype=np.float32.",
+        edits=edits,
+        evidence={
+            "split": "train",
+            "samples": truncated.conflicting,
+            "rows": truncated.samples,
+            "different": truncated.distinct,
+        },
+        explains=("T606", "T607", "T608", "T610", "D105", "D107", "D108", "D111", "E703", "E706", "E709", "G401"),
     )
 
 

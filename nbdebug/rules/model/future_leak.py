@@ -20,7 +20,9 @@ from nbdebug.rule_engine.layer_edits import add_causal_mask
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
+from nbdebug.setup.module_lines import module_line
 from nbdebug.setup.source_lines import option_line
+from nbdebug.source.location import add_line
 
 _SHIFTED_SLICE = (
     "The slice drops the first positions of a layer that is padded on both sides, so each of the others is computed "
@@ -31,6 +33,11 @@ _PADDED_WINDOW = (
     "The window of a position reaches later positions, because the input is padded on both ends.",
     "# put all of the padding before the first position: the sum of both numbers there, and 0 behind the last one",
 )
+_NORMALIZED_POSITIONS = (
+    "{call} takes its mean and variance over all positions, so that each output depends on later inputs.",
+    "# normalize each position by itself: nn.LayerNorm(channels), with the channels on the last axis",
+)
+_NORMALIZATION_CALLS = {"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"}
 _UNREAD_SEQUENCE = (  # a mask would keep the attention from the sequence that it should read
     "{call} reads the sequence to be predicted, and nothing reads input {unread}.",
     "# pass the keys and values of {unread} to this attention",
@@ -64,7 +71,7 @@ def future_leak(
 
     ## How to fix
     Pass a causal mask to the attention, or ``is_causal=True``; remove ``bidirectional=True``; pad a convolution or the
-    windows of your own layer only on the left.
+    windows of your own layer only on the left; normalize each position by itself.
 
     ## When to ignore
     When the first part of a sequence is a prompt that may be read in both directions.
@@ -116,6 +123,9 @@ def _describe_reading(
         return cause.format(call=call, unread=unread), fix.format(unread=unread)
     if is_slice:
         return _SHIFTED_SLICE
+    if call in _NORMALIZATION_CALLS:
+        cause, fix = _NORMALIZED_POSITIONS
+        return cause.format(call=call), fix
     cause = f"{call} combines each position with later ones, so the model can copy the input that it should predict."
     return cause, _causal_fix(call, has_softmax=influence.has_softmax)
 
@@ -144,8 +154,14 @@ def _unread_inputs(ignored_inputs: dict[str, bool] | NotChecked, answers: EvalOu
 
 
 def _location(setup: Setup, answers: EvalOutputs, cause: TorchCall) -> Location:
-    """Return the location of the call, or of the operand at fault; for a padded convolution, of its padding."""
+    """Return the location of the call, or of the operand at fault.
+
+    For a padded convolution, that is its padding; for a normalization, the line that creates it.
+    """
     module = setup.eager_model.get_submodule(cause.module or "")
+    is_layer = cause.name in _NORMALIZATION_CALLS and type(module).__module__.startswith("torch.nn.")
+    if is_layer and (created := module_line(setup, cause.module or "")):
+        return add_line(cause.where, created)
     padding = getattr(module, "padding", None)
     is_padded = any(padding) if isinstance(padding, tuple) else bool(padding)
     line = option_line(setup, module, "padding", padding) if is_padded else None

@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 from torch import Tensor, nn
 
+from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location, Severity
 from nbdebug.records import Record
 from nbdebug.records.layer_signals import (
     Flags,
     LayerSignal,
+    Values,
     describe_values,
     get_layer_signal,
     has_learned,
@@ -30,10 +32,11 @@ _DOMINANT_SHARE, _INITIAL_SHARE = (
     0.2,
 )  # the largest weight as a share of the norm: reported above, and normal below at the start
 _MIN_GROWTH_OF_LARGEST = 3.0
+_SMALL_START = 0.5  # of the norm that the default initialization gives, which varies by chance
 
 
 @rule("G412", "warning")
-def weights_exploded(record: Record, *, times: float = 10.0) -> Iterator[Finding]:
+def weights_exploded(record: Record, setup: Setup | NotChecked, *, times: float = 10.0) -> Iterator[Finding]:
     """Weights grow without bound, or a few of them dominate their layer.
 
     ## What it does
@@ -47,8 +50,10 @@ def weights_exploded(record: Record, *, times: float = 10.0) -> Iterator[Finding
     Reported if the norm of a weight ends at more than ``times`` = 10 times that of the first snapshot and grew by a
     tenth in the last quarter of the run, or is not finite after it had grown. Also reported if the largest weight makes
     up half of the norm, which it did not at first, and is three times its initial size. Weights that started at zero
-    are excluded, and so is growth of weights directly before a normalization, which makes their size irrelevant. If the
-    loss has decreased by a third to a value above zero, both are notes.
+    are excluded, and so is growth of weights directly before a normalization, which makes their size irrelevant.
+    Weights that started at less than half the size of torch's default initialization, such as those of a last layer
+    with a standard deviation of 0.01, are compared with the norm that the default gives: the root of a third of their
+    rows. If the loss has decreased by a third to a value above zero, both are notes.
 
     ## How to fix
     Use a loss that is bounded below and has the right sign, a lower learning rate, inputs of the same scale, or weight
@@ -67,7 +72,7 @@ def weights_exploded(record: Record, *, times: float = 10.0) -> Iterator[Finding
     names = [name for name in layer_weights(record) if name in measured]
     sizes, largest = sizes.select(names), get_layer_signal(record, "weight.absmax", names, 0)
     is_not_normalized = np.array([name not in before_normalization for name in names], bool)
-    is_growing = _keep_growing(sizes, times) & is_not_normalized
+    is_growing = _keep_growing(sizes, times, _default_norms(setup, names)) & is_not_normalized
     is_dominated = _dominated_by_one_weight(sizes, largest) & ~is_growing
     severity: Severity | None = "note" if has_learned(record) else None
     if is_growing.any():
@@ -87,14 +92,25 @@ def _normalized_parameters(record: Record) -> set[str]:
     }
 
 
-def _keep_growing(sizes: LayerSignal, factor: float) -> Flags:
+def _default_norms(setup: Setup | NotChecked, names: list[str]) -> Values:
+    """Return the norms that torch's default initialization of linear layers and convolutions gives; 0 if unknown.
+
+    The variance of a value is 1 / (3 fan-in), which makes a third for each row.
+    """
+    parameters = {} if isinstance(setup, NotChecked) else dict(setup.eager_model.named_parameters())
+    shapes = [parameters[name].shape if name in parameters else () for name in names]
+    return np.array([(shape[0] / 3) ** 0.5 if len(shape) > 1 else 0.0 for shape in shapes])
+
+
+def _keep_growing(sizes: LayerSignal, factor: float, defaults: Values) -> Flags:
     first, last = sizes.values[0], sizes.values[-1]
+    reference = np.where(first < _SMALL_START * defaults, defaults, first)
     earlier = sizes.values[max(0, int(np.searchsorted(sizes.steps, 0.75 * sizes.steps[-1])) - 1)]
     with np.errstate(all="ignore"):
         relative_growth = sizes.largest / first
         overflowed = ~np.isfinite(last) & (relative_growth > factor)
         return np.asarray(
-            overflowed | (np.isfinite(last) & (last > factor * first) & (last > _MIN_LATE_GROWTH * earlier))
+            overflowed | (np.isfinite(last) & (last > factor * reference) & (last > _MIN_LATE_GROWTH * earlier))
         )
 
 
