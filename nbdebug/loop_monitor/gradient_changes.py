@@ -24,6 +24,7 @@ _MIN_SUM_WEIGHT = 2  # that of a sum over two targets; a mean over those that ar
 _MIN_NORMS, _FIXED_SHARE = 6, 0.9
 _NORM_TOLERANCE = 0.1  # the norm of signs varies with the number of zeros
 _MAX_SHARE_OF_ONE_NORM, _SAME_NORM_TOLERANCE = 0.5, 0.01  # before the change
+_NEARLY_ALL_VALUES = 0.99  # have the common ratio, if all gradients were scaled by one factor
 _sample_values = partial(strided_sample, limit=_MAX_SAMPLED_VALUES)
 
 
@@ -37,7 +38,9 @@ class GradientChanges:
     `ClippingSummary`. ``loss_factor`` is the factor between a loss and the root of the backward pass.
     ``has_constant_rate`` tells whether the learning rate was the same at all inspected steps. In ``negated_passes`` of
     the ``weighted_passes``, which started from losses of torch, each of these entered with a negative weight. In
-    ``averaged_passes`` of them, none entered with more than that of a mean over the batch.
+    ``averaged_passes`` of them, none entered with more than that of a mean over the batch. ``divisions_after_clipping``
+    are the numbers by which the gradients were divided between a call that clips their norm and the step, for steps
+    that change all gradients by one factor.
     """
 
     changed_steps: int = 0
@@ -52,6 +55,7 @@ class GradientChanges:
     weighted_passes: int = 0
     negated_passes: int = 0
     averaged_passes: int = 0
+    divisions_after_clipping: tuple[float, ...] = ()
 
     @property
     def fixes_norm(self) -> bool:
@@ -84,6 +88,7 @@ class GradientChangeMonitor:
         self.loss_factor = 1.0
         self.weighted_passes, self.negated_passes, self.averaged_passes = 0, 0, 0
         self.rates: set[float] = set()
+        self.divisions_after_clipping: list[float] = []
 
     def on_backward_end(self, parameters: Sequence[Tensor], loss_weights: LossWeights) -> None:
         """Sample the gradients after a backward pass, and trace who writes to them if they were changed before."""
@@ -92,8 +97,7 @@ class GradientChangeMonitor:
         self.samples = {key: _sample_values(gradient).clone() for key, gradient in gradients.items()}
         if self.changed_steps:
             self.write_trace.open([*parameters, *gradients.values()])
-        if loss_weights.weights:
-            self.loss_factor = float(loss_weights.weights[-1])
+        self.loss_factor = loss_weights.loss_factor()
         weights = loss_weights.values()
         self.weighted_passes += bool(weights)
         self.negated_passes += bool(weights) and max(weights) < 0
@@ -120,6 +124,7 @@ class GradientChangeMonitor:
         if torch.equal(before, after):
             return
         self.changed_steps += 1
+        self.record_division(tracked, before, after)
         counts = torch.stack([_clipped_counts(first.double(), last.double()) for first, last in pairs]).sum(0).tolist()
         for side, (clipped, larger_on_other_side) in ((1, counts[:2]), (-1, counts[2:])):
             other_clipped = counts[2] if side > 0 else counts[0]
@@ -130,6 +135,16 @@ class GradientChangeMonitor:
         gradients = [p.grad for p in tracked.parameters if p.grad is not None and _is_dense(p.grad)]
         norm = float(torch.stack([value.double() for value in tensor_norms(gradients)]).norm())
         self.norms.append((norm * sample_before / sample_after if sample_after else 0.0, norm))
+
+    def record_division(self, tracked: TrackedOptimizer, before: Tensor, after: Tensor) -> None:
+        """Record by how much the gradients shrank after a call that had clipped their norm; synchronizes the device."""
+        clip, (_, norm) = tracked.interval.clip, self.norms[-1]
+        if clip is None or clip.norm is None or not tracked.interval.is_clipped or not norm:
+            return
+        ratios = (after / before)[before != 0]
+        common = _most_frequent(ratios)
+        if ((ratios - common).abs() <= _RATIO_TOLERANCE * common.abs()).double().mean() >= _NEARLY_ALL_VALUES:
+            self.divisions_after_clipping.append(min(float(clip.norm), clip.limit) / norm)
 
     def summary(self) -> GradientChanges:
         """Return all counts; synchronizes the device."""
@@ -150,6 +165,7 @@ class GradientChangeMonitor:
             self.weighted_passes,
             self.negated_passes,
             self.averaged_passes,
+            tuple(self.divisions_after_clipping),
         )
 
 

@@ -35,6 +35,7 @@ class LossWeights:
     def __init__(self, graph: Graph, roots: Sequence[Tensor], scale: Tensor | None) -> None:
         self.scale, self.weights = scale, list[Tensor]()
         self.weights_of_single_rows = list[Tensor]()
+        self.root_factor = _root_factor(roots[0]) if len(roots) == 1 else 1.0
         self.reads_as_undivided = not any(_is_divided(root, scale is not None) for root in roots)
         for node in graph.nodes:
             if node.name in NODE_KINDS:
@@ -53,6 +54,13 @@ class LossWeights:
 
         node.function.register_prehook(record)
 
+    def loss_factor(self) -> float:
+        """Return the factor between the loss and the root; synchronizes the device.
+
+        Measured if the loss is one of torch's. Otherwise, it is the number that the root itself was multiplied by.
+        """
+        return float(self.weights[-1]) if self.weights else self.root_factor
+
     def is_undivided(self) -> bool:
         """Check whether a mean over the batch enters with weight 1; synchronizes the device.
 
@@ -70,6 +78,17 @@ class LossWeights:
             weights.append(torch.stack(self.weights_of_single_rows).sum())
         scale = float(self.scale) if self.scale is not None else 1.0
         return [float(weight) / scale for weight in weights]
+
+
+def _root_factor(root: Tensor) -> float:
+    """Return the number by which a loss was multiplied as the last operation; 1 if it was none."""
+    node: Any = root.grad_fn
+    if node is None or not node.name().startswith("MulBackward"):
+        return 1.0
+    # Autograd saves only the operand that the gradient of the other one needs.
+    saved = [getattr(node, name, None) for name in ("_saved_self", "_saved_other")]
+    factors = [value for value in saved if isinstance(value, Tensor)]
+    return float(factors[0]) if len(factors) == 1 and not factors[0].dim() else 1.0
 
 
 def _is_divided(root: Tensor, is_scaled: bool) -> bool:

@@ -13,6 +13,7 @@ MIN_STEPS = 30
 USUAL_UPDATE = 1e-3  # of a step, relative to the weights (CS231n notes)
 OPENING_STEPS = 12  # a learning rate that is too high raises the loss within these steps
 _MIN_LATE_SHARE = 0.1  # of the gain of the second half that a loss which still falls makes in the last quarter
+_LOWER_SHARE, _MIN_LATER_EVALUATIONS = 0.95, 2  # of the loss of fixed samples that has fallen
 _MIN_EXPLOSIVE_UPDATE = 0.02  # smallest first update, relative to the weights, if the rate makes the loss explode
 
 
@@ -33,7 +34,27 @@ def is_flat(run: RunSummary) -> bool:
         much_remains
         and (is_small or change < 3 * run.full_trend.error)
         and abs(run.end - run.start) < smallest_change(run)
+        and not has_improved_on_fixed_samples(run)
     )
+
+
+def has_improved_on_fixed_samples(run: RunSummary, since: int = 0) -> bool:
+    """Return whether the loss of the same samples fell by a twentieth after a step, below that of a constant.
+
+    It must be lower at all later evaluations, of training and of validation samples if these are measured. The level of
+    a loss that compares the samples of a batch, such as a partial likelihood, may vary more with the batch than with
+    the model, and that variation hides what the model learned.
+    """
+    chance_share = run.chance / run.start if run.chance is not None and run.start > 0 else 1.0
+    splits = [split for split in (run.train, run.val) if len(split.loss)]
+    for split in splits:
+        is_later = split.steps > since
+        if is_later.all() or is_later.sum() < _MIN_LATER_EVALUATIONS:
+            return False
+        limit = min(split.loss[~is_later][-1], chance_share * split.loss[0])
+        if not 0 < split.loss[is_later].max() < _LOWER_SHARE * limit:
+            return False
+    return bool(splits)
 
 
 def smallest_change(run: RunSummary) -> float:
@@ -90,7 +111,11 @@ def find_plateau(run: RunSummary, min_remaining_share: float = 0.25) -> _Plateau
     last_change = change_positions[-1] if change_positions else 0
     if last_change > 2 * len(segments) // 3:
         return None
-    return _Plateau(int(run.steps[finite[last_change * len(finite) // max(len(segments), 1)]]), run.remaining_share)
+    start_step = int(run.steps[finite[last_change * len(finite) // max(len(segments), 1)]])
+    is_hidden_by_noise = abs(run.end - run.start) < smallest_change(run)
+    if is_hidden_by_noise and has_improved_on_fixed_samples(run, start_step):
+        return None
+    return _Plateau(start_step, run.remaining_share)
 
 
 def is_worse_than_chance(run: RunSummary) -> bool:

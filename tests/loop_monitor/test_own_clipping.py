@@ -211,3 +211,88 @@ def test_clipping_misused_on_torch_clipping_of_a_loss_scaled_by_hand_warns_unles
     (finding,) = clipping_findings(lambda setup: train(setup, divide_first=False), make())
     assert "multiplied by 16,384" in finding.cause
     assert not clipping_findings(lambda setup: train(setup, divide_first=True), make())
+
+
+SCALING = """
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+
+def divide(parameters, factor):
+    for p in parameters:
+        p.grad.div_(factor)
+
+
+def own_loss(output, target):
+    return -torch.log_softmax(output, 1)[torch.arange(len(target)), target].mean()
+
+
+def train(setup):
+    criterion, parameters, scale = setup.loss_fn, list(setup.model.parameters()), 1024.0
+    summed = torch.nn.CrossEntropyLoss(reduction="sum")
+    for x, y in [*setup.train_loader] * 15:
+        setup.model.zero_grad()
+        output = setup.model(x)
+        {root}.backward()
+        {before}
+        clip_grad_norm_(parameters, {limit})
+        {after}
+        setup.optimizers[0].step()
+"""
+SCALED, DIVISION, NONE = "(criterion(output, y) * scale)", "divide(parameters, scale)", "pass"
+
+
+def momentum(setup: Setup) -> None:
+    setup.optimizers = (torch.optim.SGD(setup.model.parameters(), lr=0.5, momentum=0.9),)
+
+
+def adam(setup: Setup) -> None:
+    setup.optimizers = (torch.optim.Adam(setup.model.parameters()),)
+
+
+@pytest.mark.parametrize(
+    ("root", "after", "limit"),
+    [
+        (SCALED, DIVISION, "1.0"),
+        ("(own_loss(output, y) * scale)", DIVISION, "0.5"),
+        ("(torch.tensor(scale) * own_loss(output, y))", "torch._foreach_div_([p.grad for p in parameters], scale)", "1"),
+        ("(scale * summed(output, y))", "divide(parameters, scale * len(x))", "1.0"),
+        ("summed(output, y)", "divide(parameters, len(x))", "0.01"),
+    ],
+)
+def test_clipping_misused_on_gradients_divided_by_the_loss_factor_after_clipping_warns_at_the_clipping(
+    root: str, after: str, limit: str, tmp_path: Path
+) -> None:
+    code = SCALING.format(root=root, before=NONE, after=after, limit=limit)
+    for make in (dense, convolutional):
+        setup = make()
+        momentum(setup)
+        (finding,) = clipping_findings(load_loop(tmp_path / "loop.py", code), setup)
+        assert "after they were clipped" in finding.message
+        assert "clip_grad_norm_" in source_line(finding)
+
+
+@pytest.mark.parametrize(
+    ("root", "before", "after", "limit"),
+    [
+        (SCALED, DIVISION, NONE, "0.05"),
+        ("criterion(output, y)", NONE, "divide(parameters, 20)", "0.05"),  # a lower learning rate
+        ("criterion(output, y)", "divide(parameters, 20)", NONE, "0.001"),
+        (SCALED, DIVISION, "[p.grad.add_(1e-4 * torch.randn_like(p)) for p in parameters]", "0.05"),
+        (SCALED, NONE, DIVISION, "1024.0"),  # the limit has the factor too
+    ],
+)
+def test_clipping_misused_on_clipping_of_true_gradients_finds_nothing(
+    root: str, before: str, after: str, limit: str, tmp_path: Path
+) -> None:
+    setup = dense()
+    momentum(setup)
+    code = SCALING.format(root=root, before=before, after=after, limit=limit)
+    assert not clipping_findings(load_loop(tmp_path / "loop.py", code), setup)
+
+
+def test_clipping_misused_on_gradients_divided_after_clipping_for_adam_finds_nothing(tmp_path: Path) -> None:
+    setup = dense()
+    adam(setup)
+    code = SCALING.format(root=SCALED, before=NONE, after=DIVISION, limit="1.0")
+    assert not clipping_findings(load_loop(tmp_path / "loop.py", code), setup)

@@ -33,6 +33,7 @@ _CLIPPING_CALLS = {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm"}
 _MIN_RELATIVE_STEP, _MIN_CLIPPED_SHARE = 1e-4, 0.9
 _MIN_OWN_NORMS, _EQUAL_NORMS, _DIFFERENT_NORMS = 8, 1.01, 1.1  # inspected steps; highest norm over the lowest
 _MIN_LOSS_FACTOR = 16.0
+_MIN_DIVISIONS, _DIVISION_TOLERANCE = 4, 0.01
 _CONSEQUENCES = (
     "O501",
     "O502",
@@ -87,7 +88,10 @@ def clipping_misused(
     with changed gradients, 16 sampled values or more of one sign were changed, none of the other sign, and 16 of these
     are larger than the median of those changed; a common factor of all values does not count. It is a limit of the norm
     if the norms differ by 10% or more after the backward pass but by less than 1% before the step, over 8 steps or
-    more. That limit is compared like that of a call, also if other code divides the clipped gradients afterwards. If
+    more. That limit is compared like that of a call, also if other code divides the clipped gradients afterwards. For
+    plain SGD, a division of all gradients after a call that clips them is reported without regard to the size of the
+    step if it is by the factor of the loss in backward(), 16 or more, and the call clips more than 90% of the gradients
+    to less than a tenth. If
     at least half of the norms were below the limit, with a median factor of two or more, clipping enlarges gradients;
     this is reported for plain SGD with a constant learning rate.
 
@@ -110,6 +114,7 @@ def clipping_misused(
             ("order", _misplaced_clipping(clips, share, least, some)),
             ("scaled", _scaled_clipping(clips, share, least)),
             ("limit", _limit_too_small(clips, shrunk, dust)),
+            ("divided", _divided_after_clipping(clips, changes, shrunk)),
         ]
     if own_clips := _own_clipping(changes):
         kinds += [
@@ -252,6 +257,38 @@ def _scaled_clipping(clips: ClippingSummary, share: float, min_calls: int) -> tu
     return None
 
 
+def _divided_after_clipping(
+    clips: ClippingSummary, changes: GradientChanges, max_scale: float
+) -> tuple[str, str, str] | None:
+    """Message, cause and fix for gradients of a scaled loss that are divided by the scale after they were clipped.
+
+    Adaptive optimizers are invariant to a constant factor.
+    """
+    divisions, factor = changes.divisions_after_clipping, changes.loss_factor
+    if len(divisions) < _MIN_DIVISIONS or len(clips.norms) < MIN_NORMS or clips.update_share is None:
+        return None
+    if factor < _MIN_LOSS_FACTOR or any(abs(d - factor) > _DIVISION_TOLERANCE * factor for d in divisions):
+        return None
+    norm, limit = median(clips.norms), median(clips.limits)
+    if not clips.acts_in_nearly_all_calls or limit >= max_scale * norm:
+        return None
+    return (
+        f"The gradients are divided by {factor:,.0f} after they were clipped to the norm {limit:.3g}, so the norm of "
+        f"the gradients in each step is at most {limit / factor:.1g}. Without clipping, the median is "
+        f"{norm / factor:.3g}.",
+        *_scaled_loss_texts(factor),
+    )
+
+
+def _scaled_loss_texts(factor: float) -> tuple[str, str]:
+    """Cause and fix for a loss that is multiplied by a factor before backward()."""
+    return (
+        f"The loss is multiplied by {factor:,.0f} before backward(), and the gradients are clipped before they are "
+        "divided by that number.",
+        f"for p in model.parameters():\n    p.grad /= {factor:.0f}   # before the gradients are clipped",
+    )
+
+
 def _limit_too_small(
     clips: ClippingSummary,
     max_scale: float,
@@ -275,11 +312,7 @@ def _limit_too_small(
         f"The gradients of this model and this loss are about {1 / max(scale, 1e-30):.2g} times as large as the limit."
     )
     if loss_factor >= _MIN_LOSS_FACTOR:
-        cause = (
-            f"The loss is multiplied by {loss_factor:,.0f} before backward(), and the gradients are clipped before "
-            "they are divided by that number."
-        )
-        fix = f"for p in model.parameters():\n    p.grad /= {loss_factor:.0f}   # before the gradients are clipped"
+        cause, fix = _scaled_loss_texts(loss_factor)
     if clipped_share <= _MIN_CLIPPED_SHARE or scale >= max_scale:
         return None
     if clips.update_share is not None and clips.update_share < _MIN_RELATIVE_STEP <= clips.update_share / scale:

@@ -199,3 +199,24 @@ def test_cause_of_short_steps_agrees_with_their_sum(travel: float, ratio: float,
     names = ("loop", "reference", "lr_range")
     (finding,) = find_rule("O502")({"record": record, "setup": setup, **dict.fromkeys(names, unavailable)})
     assert cause in finding.cause
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "is_reported"),
+    [
+        ([2.3, 2.0, 1.9, 1.9], [4.6, 4.2, 4.1, 4.1], False),  # the loss compares the samples of a batch
+        ([2.3, 2.1, 1.6], [2.3, 2.1, 1.8], False),
+        ([2.3, 2.0, 1.9, 1.9], [], False),
+        ([2.3, 2.29, 2.28, 2.28], [4.6, 4.59, 4.58, 4.58], True),
+        ([2.3, 2.0, 1.9, 1.9], [4.6, 4.7, 4.8, 4.9], True),  # memorized
+        ([2.3, 1.9, 2.2, 2.3], [2.3, 1.9, 2.2, 2.3], True),
+        ([4.6, 2.3, 2.3, 2.3], [4.6, 2.3, 2.3, 2.3], True),  # no better than a constant prediction
+    ],
+)
+def test_loss_hidden_by_its_noise_is_judged_by_the_same_samples(
+    train: list[float], val: list[float], is_reported: bool
+) -> None:
+    loss = 2.2 + 0.6 * np.random.default_rng(3).normal(size=300).clip(-2, 2)
+    evals = {"sample_train_loss": train} | ({"sample_val_loss": val} if val else {})
+    record = make_record(loss, evals=evals, chance=train[-1] if train[0] == 4.6 else None)
+    assert bool(findings("T601", record) or findings("T606", record)) is is_reported
