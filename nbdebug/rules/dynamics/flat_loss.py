@@ -28,12 +28,13 @@ def flat_loss(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Findin
     The model learned nothing. The weights cannot change, the steps are too small, or they do not reduce the loss.
 
     ## How it is measured
-    Relative to this run alone: the linear trend over all steps changes by less than three of its standard errors
-    (block bootstrap) or by less than a fiftieth of the level, and the last fifth is at the level of the first
-    steps, to four standard errors or a fiftieth. It requires thirty steps. It is not reported for a loss below half
-    of the loss of a constant prediction, a high score, training samples that are classified better than by chance, a
-    loss of fixed samples that fell by a twentieth or more, of training and validation, or a loop that minimizes something other than the known loss, as with adversaries and rewards, nor if several
-    optimizers take turns with a backward pass for each of their steps; without a known loss nothing is.
+    Relative to this run alone: the linear trend over all steps changes by less than three of its standard errors (block
+    bootstrap) or by less than a fiftieth of the level, and the last fifth is at the level of the first steps, to four
+    standard errors or a fiftieth. It requires thirty steps. It is not reported for a loss below half of the loss of a
+    constant prediction, a high score, training samples that are classified better than by chance, a loss of fixed
+    samples that fell by a twentieth or more, of training and validation, or a loop that minimizes something other than
+    the known loss, as with adversaries and rewards, nor if several optimizers take turns with a backward pass for each
+    of their steps; without a known loss nothing is.
 
     ## How to fix
     Check the findings that rank above it: parameters that never change (O503, M301), a learning rate that is too low

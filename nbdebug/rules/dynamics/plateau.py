@@ -30,9 +30,9 @@ def plateau(record: Record) -> Iterator[Finding]:
     ## How it is measured
     The second half of the run has no trend of three standard errors (block bootstrap); the last change of level, by
     binary segmentation, is in the first two thirds of the run; and the loss is at least a quarter of that of a constant
-    prediction. It is not reported if the last quarter of the run improved, nor if the loss differs from its start
-    by less than its noise while that of fixed samples fell by a twentieth or more after that change, nor for a loop that minimizes something
-    other than a known loss, as with adversaries and rewards: its best value is unknown.
+    prediction. It is not reported if the last quarter of the run improved, nor if the loss differs from its start by
+    less than its noise while that of fixed samples fell by a twentieth or more after that change, nor for a loop that
+    minimizes something other than a known loss, as with adversaries and rewards: its best value is unknown.
 
     ## How to fix
     Lower the learning rate by a schedule and check whether the loss decreases further. If not, use a larger model or
