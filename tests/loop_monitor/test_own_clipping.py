@@ -255,7 +255,11 @@ def adam(setup: Setup) -> None:
     [
         (SCALED, DIVISION, "1.0"),
         ("(own_loss(output, y) * scale)", DIVISION, "0.5"),
-        ("(torch.tensor(scale) * own_loss(output, y))", "torch._foreach_div_([p.grad for p in parameters], scale)", "1"),
+        (
+            "(torch.tensor(scale) * own_loss(output, y))",
+            "torch._foreach_div_([p.grad for p in parameters], scale)",
+            "1",
+        ),
         ("(scale * summed(output, y))", "divide(parameters, scale * len(x))", "1.0"),
         ("summed(output, y)", "divide(parameters, len(x))", "0.01"),
     ],
