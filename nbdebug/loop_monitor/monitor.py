@@ -63,6 +63,7 @@ from nbdebug.loop_monitor.rounded_updates import RoundedUpdates
 from nbdebug.loop_monitor.schedules import SchedulerMonitor
 from nbdebug.loop_monitor.step_groups import StepGroupMonitor
 from nbdebug.loop_monitor.training_averages import TrainingAverageMonitor
+from nbdebug.loop_monitor.triplet_passes import TripletMonitor
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLossMonitor
 from nbdebug.loop_monitor.weight_aliases import WeightAliasMonitor
 from nbdebug.loop_monitor.weight_copies import StateDictLoadMonitor, WeightCopyMonitor
@@ -109,8 +110,8 @@ class LoopMonitor(OptimizerTracking):
         self.root_variables, self.evaluation = RootVariables(), EvaluationMonitor(setup, lambda: self.loss_kind)
         self.leaf_monitor = BackwardLeafMonitor(self.own_parameter_shapes, can_trace=not setup.is_compiled)
         self.restored_weights, self.loss_leaves = RestoredWeightsMonitor(self.model), LossLeafMonitor(setup)
-        self.training_averages = TrainingAverageMonitor(setup)
-        self.homogeneous_losses, self.frozen_steps = HomogeneousLossMonitor(), FrozenStepMonitor()
+        self.training_averages, self.frozen_steps = TrainingAverageMonitor(setup), FrozenStepMonitor()
+        self.homogeneous_losses, self.triplets = HomogeneousLossMonitor(), TripletMonitor()
         self.loss_operands: LossOperands | None = None
         self.normalized_twice: NormalizedTwice | None = None
         self.is_scaled_loss, self.loss_weights = False, LossWeights(Graph(None, ()), (), None)
@@ -227,7 +228,7 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.evaluation.on_forward_begin, self.steps, args, kwargs)
         for monitor in (self.evaluation.correct_counts, self.evaluation.decisions, self.evaluation.folds):
             self.attempt(monitor.on_forward_begin)
-        for data_monitor in (self.batch_alignment, self.batch_parts):
+        for data_monitor in (self.batch_alignment, self.batch_parts, self.triplets):
             self.attempt(data_monitor.on_forward_begin, self.mode_monitor.split, args, kwargs)
 
     def on_forward_end(self, output: Any) -> None:
@@ -235,8 +236,8 @@ class LoopMonitor(OptimizerTracking):
         for monitor in (self.mode_monitor, *self.evaluation.of_outputs):
             self.attempt(monitor.on_forward_end, output)
         self.attempt(self.batch_alignment.on_forward_end, output)
-        if self.plan.is_inspecting:
-            self.attempt(self.homogeneous_losses.on_forward_end, output)
+        for gradient_monitor in (self.homogeneous_losses, self.triplets) if self.plan.is_inspecting else ():
+            self.attempt(gradient_monitor.on_forward_end, output)
         if self.evaluates_with_gradients:
             self.attempt(self.retained_graph_counter.mark_evaluation, output, self.steps)
         elif self.plan.marks_graphs:
@@ -322,8 +323,8 @@ class LoopMonitor(OptimizerTracking):
         for tracked in self.tracked_optimizers.values():
             tracked.count_pass(self.is_scaled_loss, self.loss_weights, self.backward_line)
         if self.plan.is_inspecting:
-            self.attempt(self.cleared_gradients.on_backward_end)
-            self.attempt(self.homogeneous_losses.on_backward_end)
+            for inspecting in (self.cleared_gradients, self.homogeneous_losses, self.triplets):
+                self.attempt(inspecting.on_backward_end)
             self.attempt(self.gradient_changes.on_backward_end, self.sampled_parameters, self.loss_weights)
         if not self.tracked_optimizers:
             if self.rounded_updates.parameter_names and self.plan.is_inspecting:
@@ -414,10 +415,8 @@ class LoopMonitor(OptimizerTracking):
         self.attempt(self.double_update_counter.on_step_end, tracked, sys._getframe(1))
         self.tracked_steps += 1
         self.attempt(self.step_groups.on_step_end, optimizer)
-        self.attempt(self.leaf_monitor.on_step_end)
-        self.attempt(self.rounded_updates.on_step_end)
-        self.attempt(self.mode_monitor.on_step_end)
-        self.attempt(self.batch_use_counter.on_step_end)
+        for monitor in (self.leaf_monitor, self.rounded_updates, self.mode_monitor, self.batch_use_counter):
+            self.attempt(monitor.on_step_end)
         self.attempt(self.batch_alignment.on_step_end)
         self.device_sync_counter.checked_steps += self.plan.is_inspection_due
         self.plan_next_step(self.steps)

@@ -46,6 +46,7 @@ from nbdebug.loop_monitor.shared_meters import SharedMeter
 from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.loop_monitor.step_groups import StepGroups
 from nbdebug.loop_monitor.training_averages import TrainingAverage
+from nbdebug.loop_monitor.triplet_passes import RecordedTriplets
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
 from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
@@ -75,7 +76,8 @@ class LoopSummary:
     ``with_gradient`` those with one at any check, ``with_any_gradient`` those with one that may be zero, ``changed``
     those whose values have changed. ``never_with_gradient`` ones had no gradient at any check although an optimizer
     that holds them stepped. ``gradient_term`` is a term of the first loss that is computed from gradients without a
-    graph. ``loss_operands`` describes the operands of torch's own loss, ``normalized_twice``
+    graph. ``triplets`` are inputs whose outputs the loss compares, if each step passes three parts one by one.
+    ``loss_operands`` describes the operands of torch's own loss, ``normalized_twice``
     probabilities that it takes for logits. ``schedulers`` are those that the loop stepped or that the user passed.
     ``ineffective_scheduler_steps`` counts steps that should have changed the rate, if all optimizer steps used one
     rate.
@@ -150,6 +152,7 @@ class LoopSummary:
     weight_copies: tuple[WeightCopy, ...] = ()
     weight_alias: WeightAlias = field(default_factory=WeightAlias)
     homogeneous_loss: HomogeneousLoss | None = None
+    triplets: RecordedTriplets | None = None
     gradient_term: ConstantGradientTerm | None = None
     has_one_optimizer: bool = True
     frozen_steps: FrozenSteps | None = None
@@ -270,6 +273,7 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         ),
         weight_alias=monitor.weight_aliases.summary(),
         homogeneous_loss=monitor.homogeneous_losses.summary() if has_one_optimizer else None,
+        triplets=monitor.triplets.summary(),
         gradient_term=monitor.loss_leaves.gradient_term,
         has_one_optimizer=has_one_optimizer,
         restored_weights=monitor.restored_weights.summary(monitor.row_steps),

@@ -34,11 +34,11 @@ def is_flat(run: RunSummary) -> bool:
         much_remains
         and (is_small or change < 3 * run.full_trend.error)
         and abs(run.end - run.start) < smallest_change(run)
-        and not has_improved_on_fixed_samples(run)
+        and not _has_improved_on_fixed_samples(run)
     )
 
 
-def has_improved_on_fixed_samples(run: RunSummary, since: int = 0) -> bool:
+def _has_improved_on_fixed_samples(run: RunSummary, since: int = 0) -> bool:
     """Return whether the loss of the same samples fell by a twentieth after a step, below that of a constant.
 
     It must be lower at all later evaluations, of training and of validation samples if these are measured. The level of
@@ -113,7 +113,7 @@ def find_plateau(run: RunSummary, min_remaining_share: float = 0.25) -> _Plateau
         return None
     start_step = int(run.steps[finite[last_change * len(finite) // max(len(segments), 1)]])
     is_hidden_by_noise = abs(run.end - run.start) < smallest_change(run)
-    if is_hidden_by_noise and has_improved_on_fixed_samples(run, start_step):
+    if is_hidden_by_noise and _has_improved_on_fixed_samples(run, start_step):
         return None
     return _Plateau(start_step, run.remaining_share)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nbdebug.autograd.loss_terms import record_loss_calls
 from nbdebug.exceptions import NotChecked
+from nbdebug.loop_monitor import LoopSummary
 from nbdebug.measurements.perturbation import EvalOutputs, compute_loss_value
 from nbdebug.measurements.random_batches import read_random_batches
 from nbdebug.measurements.reading_limit import ReadingLimit
@@ -91,6 +92,17 @@ def triplet_loss(eval_outputs: EvalOutputs) -> TripletLoss:
     raise NotChecked("the loss does not compare the three parts of each triplet")
 
 
+@measurement
+def loop_triplets(loop: LoopSummary) -> TripletLoss:
+    """The parts of triplets that the loss of a loop pulls together and apart, by gradients, and their likeness.
+
+    Raises NotChecked if the loop does not pass the three parts through the model one after another.
+    """
+    if (triplets := loop.triplets) is None:
+        raise NotChecked("the loss of the loop does not compare the outputs of three passes")
+    return _compare_likeness(triplets.inputs, triplets.pulled, triplets.pushed, None)
+
+
 def _find_roles(answers: EvalOutputs, output: Any, layout: Layout) -> _Roles | None:
     """Return the positions of the anchor, the pulled and the pushed part; None if the loss has none."""
     values = layout.split(tree_tensors(output)).detach()
@@ -146,6 +158,12 @@ def _compare_inputs(
     """Return how alike the inputs of random triplets are."""
     fitting = [triplets.parts(batch)[list(roles)] for batch in _read(answers, triplets) if triplets.fit(batch)]
     inputs = torch.cat([parts for parts in fitting if parts.shape[2] == fitting[0].shape[2]], 1)
+    _, pulled, pushed = roles
+    return _compare_likeness(inputs, pulled, pushed, line)
+
+
+def _compare_likeness(inputs: Tensor, pulled: int, pushed: int, line: SourceLine | None) -> TripletLoss:
+    """Return how alike the inputs (3, N, features) of anchor, pulled and pushed part are."""
     count = inputs.shape[1]
     if count < _MIN_TRIPLETS or not 0 < float(inputs.std()) < math.inf:
         raise NotChecked(f"there are fewer than {_MIN_TRIPLETS} triplets, or their inputs are all equal or not finite")
@@ -156,7 +174,6 @@ def _compare_inputs(
         for first, second in ((near, far), (far, near), (near, near[others]))
     )
     predicted = _predicted_share(origin, near), _predicted_share(origin, far)
-    _, pulled, pushed = roles
     return TripletLoss(pulled, pushed, wanted, opposite, related, predicted, count, line)
 
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import ast
 
+import torch
+from torch import nn
+
 from nbdebug.finding import Edit, Finding
 from nbdebug.measurements.event_order import EventOrder
 from nbdebug.measurements.flow_volume import FlowVolume
+from nbdebug.measurements.heads import HeadSetup
 from nbdebug.measurements.pair_loss import PairLoss
 from nbdebug.measurements.triplet_loss import TripletLoss
 from nbdebug.rule_engine.expression_edits import expressions_at, only_call, set_option
 from nbdebug.setup import Setup
 from nbdebug.setup.optimizer_code import setting_fix
-from nbdebug.setup.source_lines import option_line
+from nbdebug.setup.source_lines import option_line, passed_argument
+from nbdebug.source.assignments import certain_line, covering_statement
 from nbdebug.source.edits import describe_edits, replace_node
 from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.scopes import Expression
+from nbdebug.source.search import read_names
 
 CONSEQUENCES = (
     *("O501", "O510", "G404", "G410", "G412", "G415", "M307"),
@@ -76,6 +83,40 @@ def are_exchanged(triplets: TripletLoss) -> bool:
     return triplets.opposite.sigma > MIN_PAIR_SIGMA and not is_by_design and not is_view
 
 
+def distance_line(setup: Setup) -> SourceLine | None:
+    """Return the line that makes the distance of torch's triplet loss if it grows with the likeness, else None.
+
+    It is a similarity if it is larger for random vectors and themselves than for two of them.
+    """
+    if isinstance(setup, HeadSetup) and setup.whole is not None:
+        setup = setup.whole
+    distance = getattr(setup.loss_fn, "distance_function", None)
+    is_torch_loss = isinstance(setup.loss_fn, nn.TripletMarginWithDistanceLoss)
+    if not is_torch_loss or distance is None or isinstance(distance, nn.Module):
+        return None
+    vectors = torch.randn(32, 8, generator=torch.Generator().manual_seed(0))
+    try:
+        of_equal, of_others = distance(vectors, vectors), distance(vectors, vectors.roll(1, 0))
+        is_similarity = bool(of_equal.mean() > of_others.mean())
+    except Exception:  # a distance of vectors of a certain size
+        return None
+    argument = passed_argument(setup, setup.loss_fn, "distance_function") if is_similarity else None
+    return _naming_line(argument, getattr(distance, "__name__", "")) or argument.line if argument else None
+
+
+def _naming_line(argument: Expression, function: str) -> SourceLine | None:
+    """Return the line that gives a function the name of a variable that an argument reads, such as ``near = F.cosine``.
+
+    None if the argument names the function itself.
+    """
+    for variable in sorted(read_names(argument.node)):
+        line = certain_line(argument.line, variable)
+        value = getattr(covering_statement(line), "value", None) if line is not None else None
+        if function and getattr(value, "attr", getattr(value, "id", "")) == function:
+            return line
+    return None
+
+
 def triplet_finding(triplets: TripletLoss, line: SourceLine | None) -> Finding:
     """Report a loss of triplets that takes the alike sample for the different one."""
     return Finding(
@@ -86,7 +127,7 @@ def triplet_finding(triplets: TripletLoss, line: SourceLine | None) -> Finding:
         f"{triplets.triplets:,} triplets. A metric fitted to the reverse order is right in "
         f"{triplets.wanted.value:.0%}.",
         cause="Positive and negative sample are exchanged between the dataset and the loss, or the two distances in "
-        "the loss.",
+        "the loss, or the loss takes a similarity, such as a cosine, for a distance.",
         fix="loss = loss_fn(anchor, positive, negative)   # in the order in which the dataset returns them",
         evidence={
             "pulled": triplets.pulled,

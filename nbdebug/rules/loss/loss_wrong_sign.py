@@ -37,6 +37,7 @@ from nbdebug.rules.reversed_pairs import (
     CONSEQUENCES,
     MIN_PAIR_SIGMA,
     are_exchanged,
+    distance_line,
     event_order_finding,
     flow_volume_finding,
     maximized_pair_finding,
@@ -68,6 +69,7 @@ def loss_wrong_sign(
     ideal_loss: IdealLoss | NotChecked,
     pair_loss: PairLoss | NotChecked,
     triplet_loss: TripletLoss | NotChecked,
+    loop_triplets: TripletLoss | NotChecked,
     policy_gradient: PolicyGradient | NotChecked,
     unbounded_part: UnboundedPart | NotChecked | None,
     unbounded_output: UnboundedOutput | NotChecked | None,
@@ -133,6 +135,10 @@ def loss_wrong_sign(
     of half of the triplets. It is an error if it finds the pushed part closer in the other half, by five standard
     errors, and no metric finds the pulled part closer, neither than the pushed part nor than that of another triplet.
 
+    In a watched loop that passes the three parts through the model one after another, the gradients of the loss for the
+    three outputs show the same: that of the anchor lies in no plane of two outputs, and those of the others point to
+    the anchor or away from it.
+
     For one score per sample and targets with a nonnegative time and an event indicator, the times of the first batch
     are permuted, and two neighbors in time get the only events. A partial likelihood, or a loss of comparable pairs,
     then reads no scores of earlier samples. A loss is reported if it reads the scores of all earlier samples and of no
@@ -194,6 +200,10 @@ def loss_wrong_sign(
         return
     if isinstance(triplet_loss, TripletLoss) and are_exchanged(triplet_loss) and not maximizes:
         yield triplet_finding(triplet_loss, triplet_loss.line or producing_line(graph))
+        return
+    if isinstance(loop_triplets, TripletLoss) and not maximizes:
+        if are_exchanged(loop_triplets):
+            yield triplet_finding(loop_triplets, distance_line(setup) or producing_line(graph))
         return
     if isinstance(policy_gradient, PolicyGradient):
         if policy_gradient.followed == 0:
