@@ -44,7 +44,7 @@ def separate_orders(tables: dict[str, SplitTable]) -> SeparateOrders | None:
     if len(train.targets) != 1 or len(val.targets) != 1 or len(train.inputs) != len(val.inputs):
         raise NotChecked("the samples do not have one target each")
     if not train.targets[0].numel() or not val.targets[0].numel() or train.targets[0].is_complex():
-        raise NotChecked("the targets are no real numbers")
+        raise NotChecked("the targets are not real numbers")
     order = torch.arange(len(train)) if isinstance(train.indices, range) else torch.as_tensor(train.indices).argsort()
     target = train.targets[0].reshape(len(train), -1)[order, 0].double()
     if not _is_sorted(target[:, None])[0]:

@@ -228,7 +228,7 @@ def _compare_predictions(
     leaves = [t for t in leaves if t.layout == torch.strided and t.dim() and len(t) == answers.batch.size]
     index = next((number for number, leaf in enumerate(leaves) if leaf is tensor), None)
     if index is None or len(leaves) != len(rows.parts) or rows.parts[index].shape[1:] != tensor.shape[1:]:
-        raise NotChecked("the rows that are read have other inputs")
+        raise NotChecked("the rows of the dataset do not match the inputs of the batch")
     parts = [part[torch.from_numpy(rows.kept)] for part in rows.parts]
     mask, targets = is_unread.cpu(), rows.targets.limit_outliers()
     learner = ReferenceLearner(_features([_take_positions(parts[index], mask)]), targets)

@@ -24,7 +24,7 @@ def crossed_copies_finding(mixing: SampleMixing, crossed: CrossedCopies) -> Find
     return Finding(
         message=f"Changing sample {mixing.changed_sample} changes the outputs of {len(mixing.affected_samples)} of the "
         f"{mixing.batch_size - 1} other samples in its batch: {_list(mixing.affected_samples)}. The samples mix "
-        f"through a {name} of {describe_call(crossed.call.name)}: the rows of sample {mixing.changed_sample} in it are "
+        f"through a {name} of {describe_call(crossed.call.name)}. In it, sample {mixing.changed_sample} has the rows "
         f"{_list(crossed.rows)}.",
         where=get_location(crossed.line, crossed.call.module),
         cause=_cause(crossed),
@@ -55,7 +55,7 @@ def _cause(crossed: CrossedCopies) -> str:
         )
     if crossed.layout == "together":
         own, other = other, own
-    return f"Row k of the repeated tensor belongs to {own}, and row k of the tensor that it meets to {other}."
+    return f"Row k of the repeated tensor belongs to {own}. Row k of the tensor that it meets belongs to {other}."
 
 
 def _fix(crossed: CrossedCopies, name: str) -> str:

@@ -83,8 +83,8 @@ def describe_sample_count(kind: str, use: SchedulerUse, samples: int, batches: i
     """Message, cause and fix for a schedule that is planned for samples and steps once per batch."""
     length = planned_length(use.scheduler) or 1
     return (
-        f"{kind} is planned for {length:,} steps, {samples:,} for each epoch, but an epoch has {batches:,} batches: "
-        f"the run ended after {use.steps:,} steps, {use.steps / length:.1%} of the schedule.",
+        f"{kind} is planned for {length:,} steps, {samples:,} for each epoch, but an epoch has {batches:,} batches. "
+        f"The run ended after {use.steps:,} steps, which is {use.steps / length:.1%} of the schedule.",
         "The length of the schedule counts samples, but the scheduler steps once per batch.",
         "steps = epochs * len(train_loader)   # batches: for OneCycleLR, steps_per_epoch=len(train_loader)",
     )

@@ -85,7 +85,7 @@ def stray_class_finding(
     )
     skip = "Skip names that start with a dot where the classes are listed, and create both datasets again."
     return Finding(
-        message=f"The {splits} data count {first.name} as class {first.number}, in the attribute `{first.attribute}` "
+        message=f"In the {splits} data, {first.name} is class {first.number} in the attribute `{first.attribute}` "
         f"of the dataset. It is a hidden folder, and it shifts the number of every class after it by one.{shift}",
         where=get_location(line),
         cause="A folder that is not a class is located among the class folders.",

@@ -119,7 +119,8 @@ def _outside_finding(
     span = f"are {low:.3g}" if low == high else f"range from {low:.3g} to {high:.3g}"
     loss_line = call.line or known_origin_line(setup, "loss")
     return Finding(
-        message=f"{share:.0%} of the targets of {call.name} in the first batch {span}, which is outside its domain.",
+        message=f"{share:.0%} of the targets of {call.name} in the first batch {span}. "
+        "The loss does not accept these values.",
         where=where,
         related=get_related_lines((loss_line, f"the loss expects {domain.expected}")),
         cause=f"{call.name} expects {domain.expected} as targets.",

@@ -28,7 +28,7 @@ def unread_positions_finding(unread: UnreadPositions, name: str, forward: Locati
         f"values, its {unread.metric} is {unread.read_score:.3g}. The {unread.metric} of a constant prediction is "
         f"{unread.constant_score:.3g}.",
         where=unread.lost_by.where or forward,
-        related=get_related_lines((unread.lost_by.line, "what depends on these values is lost here")),
+        related=get_related_lines((unread.lost_by.line, "the effect of these values is lost here")),
         cause=cause,
         fix=fix,
         evidence={
@@ -77,7 +77,7 @@ def _describe_positions(is_unread: Tensor) -> str:
         if int(along.sum()) * prod(is_unread.shape) == count * len(along):
             return f"{_describe_ranges(along.nonzero().flatten().tolist())} of axis {axis + 1} (length {len(along)})"
     first, last = (tuple(is_unread.nonzero()[end].tolist()) for end in (0, -1))
-    return f"the first is at {first} and the last at {last} in the shape {tuple(is_unread.shape)}"
+    return f"the first index is {first}, the last is {last}, and the shape is {tuple(is_unread.shape)}"
 
 
 def _describe_ranges(positions: Sequence[int]) -> str:

@@ -13,8 +13,8 @@ _CONSEQUENCES = ("T601", "T606", "T607", "T608", "T609", "T610", "E702", "E703",
 def concatenated_index_finding(company: SampleCompany) -> Finding:
     """Report row numbers that a collate function concatenates as they are."""
     return Finding(
-        message=f"The outputs of {company.affected} of {company.samples} samples differ from those of the same samples "
-        f"alone. With the number of preceding rows added to the indices in input {company.index_input!r}, they agree.",
+        message=f"{company.affected} of {company.samples} samples have different outputs in the batch than they have "
+        f"alone. Adding the number of preceding rows to input {company.index_input!r} removes the difference.",
         where=get_location(company.line),
         cause=f"collate_fn concatenates the samples, but input {company.index_input!r} still counts the rows of each "
         "sample from 0, so it refers to rows of the first samples.",
@@ -30,11 +30,11 @@ def stacked_index_finding(index: StackedIndex) -> Finding:
     """Report row numbers that refer to rows of the first sample."""
     offset = " The offset that the model adds is the same for all samples." if index.has_offset else ""
     return Finding(
-        message=f"The outputs of {index.affected} of {index.samples} samples differ from those of the same samples "
-        f"alone. With the number of preceding rows added to the indices in input {index.input_name!r}, they agree.",
+        message=f"{index.affected} of {index.samples} samples have different outputs in the batch than they have "
+        f"alone. Adding the number of preceding rows to input {index.input_name!r} removes the difference.",
         where=get_location(index.line),
         related=get_related_lines(
-            (index.used_at, "the offset is added here" if index.has_offset else "they are used here")
+            (index.used_at, "the offset is added here" if index.has_offset else "the indices are used here")
         ),
         cause=f"The model joins the rows of all samples, but input {index.input_name!r} counts the rows of each sample "
         f"from 0, so it refers to rows of the first sample.{offset}",

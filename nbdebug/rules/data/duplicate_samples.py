@@ -181,7 +181,7 @@ def _multiplied_finding(table: SplitTable, rows: MultipliedRows, sample: int) ->
     """Report a few rows that are a large part of a split."""
     return Finding(
         message=f"{rows.samples:,} of {len(table):,} {_SPLIT_TITLES[table.split]} samples are copies of {rows.rows:,} "
-        f"distinct ones, most of which occur {rows.copies:,} times each.",
+        f"distinct rows. Most of these rows occur {rows.copies:,} times each.",
         where=Location(sample=sample),
         cause="The same rows were appended many times, or a join repeated them.",
         fix="table = table.drop_duplicates()   # before the split",

@@ -51,8 +51,8 @@ def sampler_weights(
     shuffle or from another split, balance nothing.
 
     ## How it is measured
-    Three faults are reported: another number of weights than samples, unless D107 or D127 reports that it leaves out
-    most of them; a mean weight of a class that is more than
+    Three faults are reported: a number of weights other than that of samples, unless D107 or D127 reports that the
+    sampler leaves out most samples; a mean weight of a class that is more than
     ``ratio`` times that of a rarer one; and weights that are inverse class counts, since their values are as frequent
     as the classes, but of which samples of one class have several. Classes count as different in frequency if three
     standard deviations of the counts separate them.
@@ -101,7 +101,7 @@ def few_weights_cause(sampler: object, samples: int) -> str:
     weights = sampler.weights if isinstance(sampler, WeightedRandomSampler) else None
     if weights is None or len(weights) >= samples:
         return ""
-    return f"The sampler has {len(weights):,} weights, which apply to the first samples only; it needs one for each."
+    return f"The sampler has {len(weights):,} weights, which apply only to the first samples. It needs one per sample."
 
 
 def _describe_inversion(own: NDArray[np.float64], labels: NDArray[np.int64], ratio: float) -> tuple[str, _Numbers]:

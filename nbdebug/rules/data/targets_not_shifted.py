@@ -159,7 +159,7 @@ def _target_finding(
         message=f"{'The input of the decoder equals' if decoder else 'The inputs equal'} the target, token by token: "
         "at each position, the model reads the token that it should predict.",
         where=get_location(later.line if later is not None else line),
-        cause=f"Input and target are the same slice; the target must be one later{text}.{reason}",
+        cause=f"Input and target are the same slice; the target must start one token later{text}.{reason}",
         fix=describe_edits(edits) or "inputs, targets = tokens[:, :-1], tokens[:, 1:]",
         edits=edits,
         evidence={"in_data": 0, "in_loss": 0, "input": ahead.input_name, "start token": start},

@@ -170,10 +170,10 @@ def _explain(loader: Any, order: str = "class") -> tuple[str, str]:
         name = type(loader.dataset).__name__
         if _draws_at_random(loader.dataset):
             return (
-                f"{name} yields its samples nearly sorted by {order}: the buffer in which it shuffles them holds far "
-                f"fewer samples than follow each other with the same {order}.",
-                "Mix the samples in the source, or let the buffer hold several times as many samples as follow each "
-                f"other with the same {order}.",
+                f"{name} yields its samples nearly sorted by {order}: its shuffle buffer is far smaller than a "
+                f"run of consecutive samples with the same {order}.",
+                "Mix the samples in the source, or make the buffer several times larger than a run of consecutive "
+                f"samples with the same {order}.",
             )
         return (
             f"{name} yields its samples sorted by {order}, and a loader does not shuffle a stream.",

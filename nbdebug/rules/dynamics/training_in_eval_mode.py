@@ -292,7 +292,7 @@ def _left_in_eval_finding(
     elif were_on and not edits:
         edits = restore_train_mode(line)
     if unfitted and not were_on:
-        cause += f" No batch has updated the running statistics of {join_names(unfitted, 4)}, which do not normalize."
+        cause += f" No batch has updated the running statistics of {join_names(unfitted, 4)}, so they do not normalize."
     return Finding(
         message=f"{off} of {_count_steps(total, loop)} ({off / total:.0%}) ran in eval mode, in which "
         f"{len(affected_layers)} layers ({join_names(affected_layers, 4)}) drop nothing or ignore the statistics "

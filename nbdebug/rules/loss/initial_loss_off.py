@@ -210,8 +210,8 @@ def _tensor_finding(finding: Finding, tensor: OversizedTensor, setup: Setup) -> 
     return replace(
         finding,
         where=get_location(line, module or None, tensor.name if is_parameter else None),
-        cause=f"The values of {tensor.name} are large: their root mean square is {tensor.root_mean_square:.2g}; usual "
-        f"{'for' if is_layer else 'in rows of'} {tensor.row_size} {'inputs' if is_layer else 'values'} is "
+        cause=f"The values of {tensor.name} are large: their root mean square is {tensor.root_mean_square:.2g}. The "
+        f"usual value {'for' if is_layer else 'in rows of'} {tensor.row_size} {'inputs' if is_layer else 'values'} is "
         f"{tensor.usual_root_mean_square:.2g}. With the usual size, the loss is {tensor.usual_loss:.4g}."
         f"{others if large else ''}",
         fix=describe_removal(line)

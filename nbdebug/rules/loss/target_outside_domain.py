@@ -54,8 +54,7 @@ def _negative_rate_finding(call: TorchCall, rates: Tensor) -> Finding:
     share, low, high = len(negative) / rates.numel(), float(negative.min()), float(negative.max())
     span = f"are {low:.3g}" if low == high else f"range from {low:.3g} to {high:.3g}"
     return Finding(
-        message=f"{share:.0%} of the predictions for {call.name} in the first batch {span}, and rates are never "
-        "negative.",
+        message=f"{share:.0%} of the predictions for {call.name} in the first batch {span}. Rates are never negative.",
         where=call.where,
         cause=f"{call.name} expects rates as predictions, since log_input is False.",
         fix="loss_fn = nn.PoissonNLLLoss(log_input=True)",

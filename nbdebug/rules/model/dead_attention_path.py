@@ -101,7 +101,7 @@ def dead_attention_path(
         effects = equal_queries[0]
         yield Finding(
             message=f"All {effects.queries} positions have the same query in {len(equal_queries)} of "
-            f"{len(attention_effects)} attentions: the scores of a key are the same for all of them.",
+            f"{len(attention_effects)} attentions: each key has the same score for all of them.",
             where=effects.scores_where,
             cause="The queries are made of what all positions share: a mean, one position, or a tensor that is "
             "expanded over them.",
@@ -113,8 +113,8 @@ def dead_attention_path(
         shifted = shifted_values[0]
         yield Finding(
             message=f"The values of {len(shifted_values)} of {len(attention_effects)} attentions belong to other "
-            f"positions than their keys: {shifted.distance} of {shifted.length} positions away, around the ends of the "
-            "sequence.",
+            f"positions than their keys: a shift by {shifted.distance} of {shifted.length} positions that wraps "
+            "around the ends of the sequence.",
             where=shifted.where,
             cause="The keys or the values are rolled along the positions, so each score weights the value of another "
             "position.",
@@ -144,13 +144,13 @@ def _uniform_finding(uniform: list[AttentionEffects], attentions: int) -> Findin
 def _remaining_keys_finding(effects: AttentionEffects) -> Finding:
     """Report an attention whose mask leaves only keys that are the same, such as those of padding."""
     return Finding(
-        message="Each query of an attention has the same score for all keys that the mask leaves, while the keys that "
+        message="Each query of an attention has the same score for all keys that the mask keeps. The keys that "
         f"it excludes have other scores ({effects.keys} positions in all).",
         where=effects.where,
-        cause="The mask excludes the keys that differ and leaves those that are the same, as an inverted padding mask "
+        cause="The mask excludes the keys that differ and keeps the keys that are equal, as an inverted padding mask "
         "does.",
         fix="# invert the mask: a Boolean attn_mask of scaled_dot_product_attention is true at keys that take part, "
-        "that of nn.MultiheadAttention at keys that do not",
+        "and a mask of nn.MultiheadAttention is true at keys that it excludes",
         evidence={"attentions": 1, "keys": effects.keys},
         explains=_CONSEQUENCES,
         aspect="remaining keys",

@@ -254,7 +254,7 @@ def _sample_finding(sampled: SampledGradients, parameters: list[ParameterEntry])
     return Finding(
         message=f"{subject[0].upper()}{subject[1:]} depends on {format_names(entries)} through a random sample "
         f"({call.name}), but no gradient from {subject} reaches them: changing them changes {subject}, and its "
-        "gradient for them is zero.",
+        "gradient with respect to them is zero.",
         where=replace(call.where, module=call.where.module or largest_part(entries[0], entries, parameters) or None),
         cause="Drawing a sample from a distribution passes no gradient on to the parameters of the distribution.",
         fix="Replace the drawn classes or flags by torch.nn.functional.gumbel_softmax(logits, hard=True), or train by "

@@ -73,8 +73,8 @@ def frozen_parameter(
     warning if a watched run learns less than the data allow and nothing else explains it.
 
     An attribute ``requires_grad`` of a module is reported if all parameters of the module have the other value and a
-    line of yours sets it; not if your code also reads it, or switches these parameters in a way that works, which may
-    have happened later. If the attribute is False, and set to True elsewhere, as for networks in turns, it is a note.
+    line of yours sets it. It is not reported if your code also reads it or switches these parameters correctly,
+    perhaps later. If the attribute is False, and other code sets it to True, as for networks in turns, it is a note.
 
     ## How to fix
     Freeze first and add the head afterwards, or turn ``requires_grad`` on for the parts that should learn.

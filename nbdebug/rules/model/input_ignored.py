@@ -79,9 +79,10 @@ def input_ignored(
 
     For an output of one row per sample, all values without a gradient in any sample are exchanged and mirrored, as are
     the first and the last tokens. If nothing changes, a kernel ridge regression predicts the targets of up to 2,000
-    rows from these values alone, and from all others. Reported if the values without influence predict them, by 15% of
-    the best possible gain over a constant and by four standard deviations of shuffled targets, and the others reach
-    less than a quarter of that: an error if these do not exceed chance, else a warning. The place is the line that sets
+    rows from these values alone, and from all others. The rule reports values without influence whose gain over a
+    constant is 15% of the best possible gain and four standard deviations of shuffled targets, if all others reach less
+    than a quarter of that gain. It is an error if the others do not exceed chance, else a warning. The
+    place is the line that sets
     the largest dilation of the convolutions, or the call that loses the values.
 
     Segments are those of an input of integers. The tokens of one segment at a time are exchanged, with that input as it
@@ -240,8 +241,8 @@ def _ignored_column_finding(ignored: IgnoredColumn, answers: EvalOutputs) -> Fin
 def _constant_columns_finding(columns: ConstantColumns) -> Finding:
     """Report columns of the input of a layer that are a constant."""
     return Finding(
-        message=f"{columns.weight} gets {columns.value:g} in {columns.count} of {columns.width} input columns, in all "
-        f"samples: {columns.call.name} joins a new tensor to the other values.",
+        message=f"{columns.count} of {columns.width} input columns of {columns.weight} are {columns.value:g} in all "
+        f"samples. {columns.call.name} joins a new tensor of this value to the other values.",
         where=columns.call.where,
         cause="A constant takes the place of values that were computed. The weights of these columns learn nothing."
         if columns.replaces_values

@@ -28,7 +28,7 @@ from nbdebug.source.location import get_location, get_related_lines
 _CORRECT_ORDER = (
     "Call loss.backward() first, then clip the gradients of model.parameters(), then call optimizer.step()."
 )
-_SPENT = "The parameters come from a generator that is exhausted, for example by the optimizer."
+_SPENT = "The parameters come from a generator that another call, such as the optimizer, has already exhausted."
 _CLIPPING_CALLS = {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm"}
 _MIN_RELATIVE_STEP, _MIN_CLIPPED_SHARE = 1e-4, 0.9
 _MIN_OWN_NORMS, _EQUAL_NORMS, _DIFFERENT_NORMS = 8, 1.01, 1.1  # inspected steps; highest norm over the lowest
@@ -135,7 +135,7 @@ def clipping_misused(
     yield Finding(
         message=message,
         where=get_location(maker.line if maker else line or loop.lines.get("gradient")),
-        related=get_related_lines((line if maker else None, "the gradients are clipped here, without parameters")),
+        related=get_related_lines((line if maker else None, "this call gets no parameters and clips nothing")),
         cause=cause,
         fix=fix,
         evidence={

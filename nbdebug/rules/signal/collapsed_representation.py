@@ -72,8 +72,8 @@ def collapsed_representation(
     ``different``, chosen a hundred times as large so that data with small differences are not reported). The last layer
     with weights must receive equal samples, so that a large bias of the head is not reported. The last layer with
     different samples must affect the output, or the graph of the loss must contain its parameters: otherwise, nothing
-    reads its values, and this rule reports nothing. Neither does it if samples that differ become equal up to rounding
-    from one layer to the next, and no input has an effect on the output: M306 names the operation that leaves them out.
+    reads its values, and this rule reports nothing. It also reports nothing if different samples become
+    equal up to rounding from one layer to the next and no input affects the output: M306 names the operation then.
     Everything is measured in eval mode, or in train mode if there is batch normalization, whose averages are
     meaningless before training; and again with small random numbers in parameters that are all zero, since heads and
     residual branches may start so. If the layers compute all nodes of a graph and the samples are node numbers, the

@@ -86,7 +86,7 @@ def init_scale(
     Reported if the loss of another batch falls less than ``hindered`` = half as much as in the second trial.
 
     If the weights of the units of a layer differ by less than 1/5 of their size, as those of a normal distribution
-    around 1 do, all its channels are nearly equal. The same two trials are made then.
+    around 1 do, all its channels are nearly equal. The rule then runs the same two trials.
 
     If a layer receives shares that sum to one, as from a softmax over n units, their spread is about 1/n. Two copies of
     the model are then trained for 60 steps on the first batches with your optimizer, one of them with that input times

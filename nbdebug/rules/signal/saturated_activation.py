@@ -210,8 +210,8 @@ def _explain_growth(setup: Setup, record: Record, module: str) -> tuple[str, str
     factor, name = float(growth.largest[0] / growth.values[0, 0]), weights[-1]
     if factor > _LARGE_GROWTH:
         return (
-            f"Training has increased {name} to {factor:.2g} times its first norm.",
-            "Train again with a lower learning rate; if its inputs are not standardized, standardize them.",
+            f"Training has increased the norm of {name} to {factor:.2g} times its initial value.",
+            "Train again with a lower learning rate; if the model's inputs are not standardized, standardize them.",
         )
     weight = dict(setup.eager_model.named_parameters()).get(name)
     # The first norm is that before training, or close to it; the root mean square is that of one row's sums.

@@ -336,7 +336,7 @@ def test_target_is_at_fault_where_the_input_has_a_start_token_or_lacks_the_last_
     model, step, source, fix, edits = ECHOES[name]
     (finding,) = decoder_findings(model(), step)
     assert (finding.where.source or "").strip().endswith(source)
-    assert "the target must be one later" in finding.cause
+    assert "the target must start one token later" in finding.cause
     assert fix in finding.fix
     assert len(finding.edits) == edits
 

@@ -149,7 +149,7 @@ def test_equal_keys_of_padding_follow_from_the_inverted_mask(reader: type[Reader
     torch.manual_seed(0)
     setup = text_setup(reader(inverted=True))
     (cause,), (effect,) = rule_findings(setup, "M310"), rule_findings(setup, "M320")
-    assert "keys that the mask leaves" in effect.message
+    assert "keys that the mask keeps" in effect.message
     assert is_consequence("M320", effect.aspect, cause.explains)
 
 

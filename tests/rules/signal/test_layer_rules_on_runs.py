@@ -105,7 +105,7 @@ def test_layer_rules_name_layer_of_fault(name: str) -> None:
     ("name", "cause"),
     [
         ("wide initialization of sigmoids", "has not increased the norm much"),
-        ("saturated tanhs", "Training has increased "),
+        ("saturated tanhs", "Training has increased the norm of "),
     ],
 )
 def test_saturation_in_training_is_explained_by_the_growth_of_the_weights(name: str, cause: str) -> None:

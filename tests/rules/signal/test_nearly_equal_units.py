@@ -139,5 +139,5 @@ def test_line_that_draws_the_weights_is_named_and_removed_by_text_and_edit_alike
     assert [edit.text for edit in finding.edits] == [""]
     assert finding.fix.startswith("Delete `nn.init.normal_(layer.weight, 2.0, 0.05)")
     if code == "L208":
-        assert "root mean square is 2; usual for" in finding.cause
+        assert "root mean square is 2. The usual value for" in finding.cause
         assert "are large too" in finding.cause
