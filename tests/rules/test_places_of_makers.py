@@ -74,6 +74,20 @@ class Patches(nn.Module):
     def forward(self, tokens):
         return self.head(self.block(self.enter(self.embed(tokens))).mean(1))
 """
+STEPPER = """\
+series = torch.randn(96, 10, 3)
+loader = DataLoader(TensorDataset(series, (series.mean((1, 2)) > 0).long()), batch_size=16)
+class Stepper(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.head = nn.GRUCell(3, 12), nn.Linear(12, 3)
+    def forward(self, series):
+        last = start = torch.zeros(len(series), 12)
+        for step in series.unbind(1):
+            {step}
+        return self.head(last)
+model = Stepper()
+"""
 MEASURED = """\
 wanted = torch.where(torch.rand(96, 3) < 0.3, torch.nan, x[:, :3])
 wanted = torch.nan_to_num(wanted, nan=-9.0){here}
@@ -106,6 +120,10 @@ PROGRAMS = {
         widen="edge = torch.zeros_like(x[..., :1])\n        return torch.cat([edge, x, edge], dim=2)  # here"
     )
     + f"model = Convolution()\n{FOOTER}",
+    "M306 state that each step makes": (
+        STEPPER.format(step="state = start * 1.0  # here\n            last = self.cell(step, state)") + FOOTER
+    ),
+    "M306 state of before the loop": STEPPER.format(step="last = self.cell(step, start)  # here") + FOOTER,
     "M310 last state": f"{PADDED}{READER.format(last='return states[:, -1]  # here')}model = Reader()\n{FOOTER}",
     "M310 last state of other axes": (
         f"{PADDED}{READER.format(last='return states.transpose(0, 1)[-1]  # here')}model = Reader()\n{FOOTER}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Iterator
 
@@ -20,12 +21,16 @@ from nbdebug.measurements.perturbation import EvalOutputs, is_read, where_inform
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.measurements.unread_arguments import UnreadArgument, forward_line, unread_argument_of_inputs
 from nbdebug.measurements.unread_positions import UnreadPositions
+from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import points
 from nbdebug.rules.lost_values import edit_lost_values, explain_lost_values, selects_equal_rows
 from nbdebug.rules.unread_positions import unread_positions_finding
 from nbdebug.setup import Setup
+from nbdebug.source.assignments import last_assignment
 from nbdebug.source.edits import describe_edits
+from nbdebug.source.location import SourceLine, get_related_lines
+from nbdebug.source.search import enclosing_scope, innermost_loop
 from nbdebug.source.unused_results import find_unused_result
 
 _MIN_FALL = 0.8  # of the loss of a held-out batch: less than a fifth may be chance
@@ -203,11 +208,13 @@ def _isolated_segments_findings(isolated: IsolatedSegments, answers: EvalOutputs
 
 def _ignored_steps_finding(ignored: IgnoredSteps, answers: EvalOutputs) -> Finding:
     """Report a sequence of which only the last steps matter."""
-    name = display_names([ignored.input_name], answers)[0]
+    name, state = display_names([ignored.input_name], answers)[0], _state_line(ignored.line)
+    where = state or ignored.line
     return Finding(
         message=f"The output does not depend on the first {ignored.count} of the {ignored.length} steps of input "
         f"{name!r}: it stays the same if they are exchanged between samples.",
-        where=ignored.line.where() if ignored.line else _forward_location(answers.setup.eager_model, ""),
+        where=where.where() if where else _forward_location(answers.setup.eager_model, ""),
+        related=get_related_lines((ignored.line if state else None, "the cell gets this state here")),
         cause="The state of earlier steps is not passed on, or only the last steps are read.",
         fix="state = self.cell(steps[:, t], state)   # the cell gets the state that its last call returned"
         if ignored.line
@@ -216,6 +223,16 @@ def _ignored_steps_finding(ignored: IgnoredSteps, answers: EvalOutputs) -> Findi
         explains=("M307", "T601", "T606", "T607", "T608", "T610", "E709"),
         severity="warning",
     )
+
+
+def _state_line(call_line: SourceLine | None) -> SourceLine | None:
+    """Return the line that makes the last argument of a call, a variable that each pass of its loop makes first."""
+    scope = enclosing_scope(call_line) if call_line else None
+    loop = innermost_loop(scope, call_line.number) if scope and call_line else None
+    calls = [node for node in expressions_at(call_line) if isinstance(node, ast.Call) and len(node.args) > 1]
+    names = [node.args[-1].id for node in calls if isinstance(node.args[-1], ast.Name)]
+    line = last_assignment(call_line, names[0]) if call_line and len(names) == 1 else None
+    return line if line and loop and loop.lineno < line.number else None
 
 
 def _ignored_column_finding(ignored: IgnoredColumn, answers: EvalOutputs) -> Finding:
