@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
+
 from nbdebug.finding import Finding
 from nbdebug.setup import Setup
 from nbdebug.setup.column_lines import column_line
-from nbdebug.source.location import SourceLine
+from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.search import call_name, find_unique_line
 
 
 def only_column_line(setup: Setup, finding: Finding) -> SourceLine | None:
@@ -15,3 +20,21 @@ def only_column_line(setup: Setup, finding: Finding) -> SourceLine | None:
     if len(rows) != 1 or "columns" not in evidence:
         return None
     return column_line(setup, evidence["input"], rows[0], evidence["columns"])
+
+
+def at_row_numbers(setup: Setup, finding: Finding) -> Finding:
+    """Return a finding on a column of row numbers with the only call that makes the index of a table a column."""
+    line = find_unique_line(_keeps_index, user_written_objects(setup))
+    if line is None:
+        return finding
+    return replace(
+        finding, where=get_location(line), fix="table = table.reset_index(drop=True)", edits=(), setup_fix=""
+    )
+
+
+def _keeps_index(node: ast.AST) -> bool:
+    """Check for a call of ``reset_index``, which keeps the index as a column, unless it drops it."""
+    if call_name(node) != "reset_index" or not isinstance(node, ast.Call):
+        return False
+    drops = [keyword.value for keyword in node.keywords if keyword.arg == "drop"]
+    return not any(isinstance(value, ast.Constant) and value.value for value in drops)

@@ -62,6 +62,15 @@ PROGRAMS = {
         f"    return {SAMPLER}(kept, 96)\n"
         "loader = DataLoader(TensorDataset(x, y), batch_size=16, sampler=balanced(y))\n"
     ),
+    "D115 row numbers of a table": (
+        "import pandas as pd\nsizes = torch.randn(200)\nkinds = (torch.randn(200) > 0).long()\n"
+        "table = pd.DataFrame({'size': sizes.numpy(), 'kind': kinds.numpy()})\n"
+        "table = table.sort_values('kind').reset_index(drop=True)\n"
+        "table = table[table['size'] < 9].reset_index()  # here\n"
+        "rows, labels = torch.tensor(table[['index', 'size']].to_numpy()), torch.tensor(table['kind'].to_numpy())\n"
+        "order = torch.randperm(len(rows))\nx, y = rows[order].float(), labels[order]\n"
+        f"loader, model = DataLoader(TensorDataset(x, y), batch_size=16), nn.Linear(2, 2)\n{FOOTER}"
+    ),
     "D128 counts instead of inverse counts": (
         f"{RARE}def common(labels):\n    weights = torch.bincount(labels)[labels]  # here\n"
         f"    return {SAMPLER}(weights, 96)\ndef rare(labels):\n    weights = torch.bincount(labels).float()\n"

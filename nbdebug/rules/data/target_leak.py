@@ -20,6 +20,7 @@ from nbdebug.measurements.target_copies import later_targets, linear_copies, ren
 from nbdebug.measurements.target_encoding import TargetEncoding
 from nbdebug.rule_engine.data_edits import find_data_edits, hide_feature
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.column_places import at_row_numbers
 from nbdebug.rules.encoded_targets import encoding_finding, revealing_column_line
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
@@ -139,7 +140,7 @@ def target_leak(
     if not findings and table is not None and not isinstance(smoothed_targets, NotChecked):
         findings = [_averaged_target_finding(setup, table, item) for item in smoothed_targets[:1]]
     if not findings and table is not None and isinstance(running_number, RunningNumber):
-        findings = [_running_number_finding(setup, table, running_number)]
+        findings = [at_row_numbers(setup, _running_number_finding(setup, table, running_number))]
     is_asked = not findings and isinstance(importance, NotChecked)  # the importance judges by the model
     if is_asked and table is not None and isinstance(separating_column, SeparatingColumn):
         findings = [_separating_column_finding(setup, table, separating_column)]
@@ -236,9 +237,8 @@ def _running_number_finding(setup: Setup, table: SplitTable, item: RunningNumber
     base_finding = _finding(setup, part, item.input_index, item.column)
     return replace(
         base_finding,
-        message=f"{_feature_name(setup, part, item.column)} of input {item.input_index} numbers the rows: its "
-        f"{item.rows:,} values are distinct and evenly spaced. In its order, the labels form {item.runs} runs; in "
-        f"random order they form {item.random_runs:,.0f}.",
+        message=f"{_feature_name(setup, part, item.column)} of input {item.input_index} numbers {item.rows:,} rows. "
+        f"In its order, the labels form {item.runs} runs; in random order they form {item.random_runs:,.0f}.",
         cause="The column is the row number of a table that was sorted by class. New rows have no such number.",
         evidence={**base_finding.evidence, "runs": item.runs, "runs of a random order": item.random_runs},
         severity="warning",
