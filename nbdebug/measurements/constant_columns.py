@@ -117,7 +117,8 @@ class _ConstantRecorder:
             self._add_weight(call)
 
     def _add_joined(self, call: TorchCall) -> None:
-        parts, result = call.inputs, call.outputs[0]
+        result = call.outputs[0]
+        parts = [part for part in call.inputs if part.dim() == result.dim()]  # cat skips empty vectors
         axis = call.kwargs.get("dim", call.kwargs.get("axis", call.args[1] if len(call.args) > 1 else 0))
         constants = [number for number, part in enumerate(parts) if self._is_constant(part)]
         if type(axis) is not int or len(constants) != 1 or len(parts) < 2 or not result.is_floating_point():

@@ -106,6 +106,8 @@ def _operands(first: TorchCall, second: TorchCall, size: int) -> Iterator[_Opera
 
 def _operand(before: Tensor, after: Tensor, size: int) -> _Operand | None:
     """Return a tensor with several rows for each sample if only those of the first sample have changed."""
+    if before.layout is not torch.strided or before.layout is not after.layout or not before.numel():
+        return None
     if not before.dim() or before.shape != after.shape or len(before) % size or len(before) == size:
         return None
     rows = tuple((before != after).reshape(len(before), -1).any(1).nonzero().flatten().tolist())

@@ -232,6 +232,8 @@ def _has_strayed(first: Tensor, second: Tensor, order: Tensor) -> bool:
 
 def _moves_rows(source: Tensor, result: Tensor, size: int) -> bool:
     """Return whether a result has the rows of a tensor in another order."""
+    if source.layout is not torch.strided or result.layout is not torch.strided:
+        return False
     if source.shape != result.shape or source.dtype != result.dtype or torch.equal(source, result):
         return False
     return any(
@@ -240,7 +242,8 @@ def _moves_rows(source: Tensor, result: Tensor, size: int) -> bool:
 
 
 def _sample_axes(tensor: Tensor, size: int) -> Iterator[int]:
-    yield from (axis for axis in range(min(tensor.dim(), _MAX_SAMPLE_AXES)) if tensor.shape[axis] == size)
+    axes = range(min(tensor.dim(), _MAX_SAMPLE_AXES)) if tensor.layout is torch.strided else ()
+    yield from (axis for axis in axes if tensor.shape[axis] == size)
 
 
 def _have_equal_rows(rows: Tensor, other_rows: Tensor) -> bool:

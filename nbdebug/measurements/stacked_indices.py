@@ -47,7 +47,7 @@ def stacked_index(eval_outputs: EvalOutputs) -> StackedIndex | None:
     """The integer input that needs the number of preceding rows added to it, by trying; None if there is none."""
     size, inputs = eval_outputs.batch.size, eval_outputs.inputs
     names = [name for name, t in inputs.items() if t.dtype in (torch.int32, torch.int64) and 1 < t.dim() < 5]
-    names = [name for name in names if len(inputs[name]) == size]
+    names = [name for name in names if len(inputs[name]) == size and inputs[name].numel()]
     has_rows = any(t.dim() > 1 and len(t) == size for name, t in inputs.items() if [name] != names)
     if not names or not has_rows or eval_outputs.called_functions.isdisjoint(_INDEX_CALLS):
         return None
@@ -56,7 +56,10 @@ def stacked_index(eval_outputs: EvalOutputs) -> StackedIndex | None:
     lengths = {length for t in inputs.values() for length in t.shape[1:]}
     counts = (count for count in range(min(size, _MAX_SAMPLES), _MIN_SAMPLES - 1, -1) if count not in lengths)
     count = next(counts, min(size, _MIN_SAMPLES))
-    alone = torch.cat([eval_outputs.predict(eval_outputs.batch.take_samples([row]))[0] for row in range(count)])
+    outputs = [eval_outputs.predict(eval_outputs.batch.take_samples([row]))[0] for row in range(count)]
+    if any(output.dim() == 0 or output.shape[1:] != outputs[0].shape[1:] for output in outputs):
+        return None  # as where squeeze() also removes the axis of one sample
+    alone = torch.cat(outputs)
     joined = replace(eval_outputs, batch=eval_outputs.batch.take_samples(range(count)))
     affected = _count_affected(joined, eval_outputs.predict(joined.batch)[0], alone)
     for name in names if affected else ():
@@ -110,7 +113,9 @@ def _find_lines(joined: EvalOutputs, index: Tensor) -> tuple[bool, SourceLine | 
             return False, joined_at or call.line, call.line
         if read:
             others = [t for t in call.inputs if id(t) not in derived]
-            constant = next((t for t in others if call.name in _SUMS and bool((t == t.flatten()[0]).all())), None)
+            constant = next(
+                (t for t in others if call.name in _SUMS and t.numel() and bool((t == t.flatten()[0]).all())), None
+            )
             if constant is not None and (maker := makers.get(id(constant))):
                 return True, maker.line, call.line
             was_separate = any(len(index) in t.shape for t in read)

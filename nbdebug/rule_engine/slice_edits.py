@@ -97,6 +97,9 @@ def _axes(node: ast.Subscript) -> list[ast.expr]:
 
 def _is_without_last(node: ast.Subscript) -> bool:
     """Check for ``[:-1]``, or ``[:, :-1]`` with whole axes before."""
-    *others, last = _axes(node)
+    axes = _axes(node)
+    if not axes:  # x[()]
+        return False
+    *others, last = axes
     is_whole = all(isinstance(axis, ast.Slice) and ast.unparse(axis) == ":" for axis in others)
     return is_whole and isinstance(last, ast.Slice) and ast.unparse(last) == ":-1"

@@ -37,7 +37,7 @@ class _Domain:
 
 def _is_not_sign(call: _Arguments) -> Tensor:
     target: Tensor = call["target"]
-    return target.abs() != 1
+    return target.float().abs() != 1
 
 
 def _is_outside_unit(call: _Arguments) -> Tensor:
@@ -48,10 +48,11 @@ def _is_outside_unit(call: _Arguments) -> Tensor:
 def _is_no_index_list(call: _Arguments) -> Tensor:
     """Mark the targets of samples that name a class twice before the first -1, as columns of 0 and 1 do."""
     values: Tensor = call["target"]
-    target = values.reshape(-1, values.shape[-1])
+    target = values.reshape(-1, values.shape[-1] if values.dim() else 1)
     is_listed = (target >= 0).cumprod(1).bool()
-    is_equal = (target[:, :, None] == target[:, None, :]) & is_listed[:, :, None] & is_listed[:, None, :]
-    repeats = (is_equal.sum((1, 2)) > is_listed.sum(1))[:, None]
+    unlisted = -1 - torch.arange(target.shape[1], device=target.device)  # all different, and no class
+    ordered = torch.where(is_listed, target, unlisted).sort(1).values
+    repeats = (ordered[:, 1:] == ordered[:, :-1]).any(1, keepdim=True)
     return (is_listed & repeats).reshape(values.shape)
 
 
