@@ -76,7 +76,10 @@ def constant_columns(eval_outputs: EvalOutputs) -> ConstantColumns | None:
 
 
 def _has_optional_argument(module: nn.Module) -> bool:
-    parameters = inspect.signature(module.forward).parameters.values()
+    try:
+        parameters = inspect.signature(module.forward).parameters.values()
+    except ValueError:  # a scripted or compiled method has no signature
+        return True
     return any(parameter.default is None for parameter in parameters)
 
 

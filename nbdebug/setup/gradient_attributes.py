@@ -25,6 +25,7 @@ from nbdebug.source.search import (
 )
 
 _NAME = "requires_grad"
+_MAX_ATTRIBUTES = 16  # a loop over all modules sets them alike, and each is followed through the source
 _TENSOR_ITERATORS = {"parameters", "named_parameters", "buffers", "named_buffers"}
 
 
@@ -49,7 +50,7 @@ class _FlagStatement:
 
 
 def contradicted_attributes(model: nn.Module) -> list[GradientAttribute]:
-    """Return the modules of a model whose attribute ``requires_grad`` no parameter follows.
+    """Return the first modules of a model whose attribute ``requires_grad`` no parameter follows, 16 at most.
 
     The attribute of an inner module counts for its parameters instead of that of an outer one. A module of which some
     parameters follow is left out: other code sets these.
@@ -60,7 +61,7 @@ def contradicted_attributes(model: nn.Module) -> list[GradientAttribute]:
         parameters = tuple(_own_parameters(module)) if isinstance(value, bool) else ()
         if parameters and all(parameter.requires_grad != value for parameter in parameters):
             contradicted.append(GradientAttribute(path, module, bool(value), parameters))
-    return contradicted
+    return contradicted[:_MAX_ATTRIBUTES]
 
 
 def _own_parameters(module: nn.Module) -> Iterator[nn.Parameter]:

@@ -104,6 +104,8 @@ def _passed(parameter: Expression, caller: SourceLine) -> Iterator[Expression]:
     if not isinstance(function, ast.FunctionDef) or not isinstance(parameter.node, ast.Name):
         return
     names = [name for name in _parameter_names(function) if name != "self"]
+    if parameter.node.id not in names:
+        return
     for call in _calls(caller, {function.name}):
         by_name = [keyword.value for keyword in call.keywords if keyword.arg == parameter.node.id]
         position = names.index(parameter.node.id)
