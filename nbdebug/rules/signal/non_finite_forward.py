@@ -49,8 +49,9 @@ _POSITIVE_FIX = (
     "predict its logarithm. A clamp has no gradient below its limit."
 )
 _ROUNDING = 1e-4  # of the largest input
-NAN_CONSEQUENCES = ("G401", "G402", "G409", "G411", "G412", "G413", "G414")  # findings about layers that contain NaN
-_CONSEQUENCES = (*NAN_CONSEQUENCES, "G406", "T601", "T602", "T603", "T608", "L208", "M307", "E706", "E709")
+# Findings about layers that contain NaN, and about outputs that no input changes any more.
+NAN_CONSEQUENCES = ("G401", "G402", "G409", "G411", "G412", "G413", "G414", "M306", "M307")
+_CONSEQUENCES = (*NAN_CONSEQUENCES, "G406", "T601", "T602", "T603", "T608", "L208", "E706", "E709")
 
 
 @rule("G405", "error")

@@ -66,6 +66,7 @@ def is_reported_for_losses(losses: list[float]) -> bool:
         "ideal_loss": unavailable,
         "pair_loss": unavailable,
         "triplet_loss": unavailable,
+        "loop_triplets": unavailable,
         "policy_gradient": unavailable,
         "unbounded_part": unavailable,
         "unbounded_output": unavailable,

@@ -128,7 +128,7 @@ FAULTS: dict[str, tuple[Build, Data, Data, str, str]] = {
         "1 + level",
         "positions 0 to 12 of axis 2",
     ),
-    "crop": (lambda: Reader("crop", 16), images, border, "3:-3, 3:-3", "the first is at (0, 0, 0)"),
+    "crop": (lambda: Reader("crop", 16), images, border, "3:-3, 3:-3", "the first index is (0, 0, 0)"),
     "nearest": (
         lambda: Reader("nearest", 25),
         images,
