@@ -122,8 +122,10 @@ def _is_shift(node: Node) -> bool:
 
 def has_one_slope(node: Node) -> bool:
     """Return whether an activation of straight pieces has the same slope for all its values, of both signs."""
-    values = node.get_saved("self") if node.name in _PIECEWISE_LINEAR_NODES else None
-    values = node.get_saved("result") if values is None and node.name in _PIECEWISE_LINEAR_NODES else values
+    if node.name not in _PIECEWISE_LINEAR_NODES:
+        return False
+    values = node.get_saved("self")
+    values = node.get_saved("result") if values is None else values  # an activation in place
     if not isinstance(values, Tensor) or not bool((values > 0).any() and (values < 0).any()):
         return False
     with torch.no_grad():

@@ -27,6 +27,7 @@ from nbdebug.source.references import user_frames
 from nbdebug.source.search import call_arguments, matches_call, parse_expressions
 
 _MAX_PLATEAU_METRICS, _MIN_PLATEAU_METRICS, _MAX_LINE_ATTEMPTS = 1000, 4, 8
+_EARLY_SHARE = 0.6  # of the rise of a score: in the first half of its values
 _MAX_CREATION_LINES = 16  # of the functions around the creation of a scheduler
 _LENGTH_ATTRIBUTES = (
     "total_steps",
@@ -310,19 +311,9 @@ def required_plateau_mode(
     if not isinstance(scheduler, ReduceLROnPlateau) or len(metrics) < _MIN_PLATEAU_METRICS:
         return None
     is_rising, source_text = metrics[-1] > metrics[0], _step_argument_text(line)
-    is_score = _SCORE_NAME.search(source_text) and not _LOSS_NAME.search(source_text)
-    if (
-        scheduler.mode == "min"
-        and is_rising
-        and (
-            is_score
-            or (
-                not _LOSS_NAME.search(source_text)
-                and (_are_sample_fractions(metrics, samples) or _rises_while_losses_fall(metrics, losses))
-            )
-        )
-    ):
-        return "max"
+    if scheduler.mode == "min" and is_rising and not _LOSS_NAME.search(source_text):
+        is_score = _SCORE_NAME.search(source_text) or _are_sample_fractions(metrics, samples)
+        return "max" if is_score or _rises_while_losses_fall(metrics, losses) else None
     if scheduler.mode == "max" and not is_rising:
         is_steady = _decreases_steadily(metrics) and not _are_sample_fractions(metrics, samples)
         is_loss = _LOSS_NAME.search(source_text) or (is_steady and not _SCORE_NAME.search(source_text))
@@ -333,13 +324,16 @@ def required_plateau_mode(
 def _rises_while_losses_fall(metrics: Sequence[float], losses: Sequence[float]) -> bool:
     """Check whether a metric from 0 to 1 is lowest at the beginning, rises by a fifth, and is no loss by its level.
 
-    The loss of validation samples starts at the level of the training losses, and falls before it rises.
+    The loss of validation samples starts at the level of the training losses, if these are means too, and falls before
+    it rises. A score gains most in the first half of the run, unlike a loss that rises as the model overfits.
     """
     levels = _levels(losses, len(metrics))
     if not levels or min(metrics) < 0 or max(metrics) > 1 or metrics[-1] < metrics[0] + 0.2:
         return False
     is_lowest_first = metrics.index(min(metrics)) < len(metrics) / 4
-    return is_lowest_first and levels[-1] < 0.9 * levels[0] and not levels[0] / 4 <= metrics[0] <= 4 * levels[0]
+    is_early = metrics[len(metrics) // 2] - metrics[0] > _EARLY_SHARE * (metrics[-1] - metrics[0])
+    is_at_level = levels[0] / 4 <= metrics[0] <= 4 * levels[0]
+    return is_lowest_first and is_early and levels[-1] < 0.9 * levels[0] and not is_at_level
 
 
 def _keeps_to_losses(metrics: Sequence[float], losses: Sequence[float]) -> bool:

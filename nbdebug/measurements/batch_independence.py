@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
 from nbdebug.measurements.collation import collates_by_user
@@ -207,12 +207,7 @@ def position_dependence(eval_outputs: EvalOutputs, sample_mixing: SampleMixing) 
         or _is_stochastic(eval_outputs)
     ):
         return None
-    recorded: list[TorchCall] = []
-    with record_calls(eval_outputs.setup.eager_model, recorded.append):
-        eval_outputs.predict(eval_outputs.batch)
-    recorded_rolled: list[TorchCall] = []
-    with record_calls(eval_outputs.setup.eager_model, recorded_rolled.append):
-        eval_outputs.predict(rolled)
+    recorded, recorded_rolled = eval_outputs.recorded_calls(eval_outputs.batch), eval_outputs.recorded_calls(rolled)
     pairs = [*zip(recorded, recorded_rolled, strict=False)]
     number = next((k for k, pair in enumerate(pairs) if _is_position_dependent(*pair, sample_mixing.batch_size)), None)
     if number is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.perturbation import EvalOutputs
@@ -53,17 +53,9 @@ def carried_value(setup: Setup, first_pass: ForwardPass) -> CarriedValue | None:
     difference = float((after_itself - after_other).abs().max() / scale)
     if not difference > _MIN_RELATIVE_DIFFERENCE:
         return None
-    earlier, calls = _record(other), _record(answers)
+    earlier, calls = other.recorded_calls(other.batch), answers.recorded_calls(answers.batch)
     call = _find_reader(setup, earlier, calls, list(answers.inputs.values()))
     return CarriedValue(call, difference) if call is not None else None
-
-
-def _record(answers: EvalOutputs) -> list[TorchCall]:
-    """Return the calls of a pass."""
-    calls: list[TorchCall] = []
-    with record_calls(answers.setup.eager_model, calls.append):
-        answers.predict(answers.batch)
-    return calls
 
 
 def _find_reader(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.setup import Batch
 from nbdebug.source.location import SourceLine
@@ -54,7 +54,7 @@ class _Operand:
 
 def find_crossed_copies(answers: EvalOutputs, changed: Batch, size: int) -> CrossedCopies | None:
     """Return the first tensor whose rows of the first sample, changed in ``changed``, meet rows of other samples."""
-    before, after = _record(answers, answers.batch), _record(answers, changed)
+    before, after = answers.recorded_calls(answers.batch), answers.recorded_calls(changed)
     if [call.name for call in before] != [call.name for call in after]:
         return None
     for number, (first, second) in enumerate(zip(before, after, strict=True)):
@@ -64,13 +64,6 @@ def find_crossed_copies(answers: EvalOutputs, changed: Batch, size: int) -> Cros
             line = _copying_line(before[:number], crossed.tensor) or first.line
             return CrossedCopies(first, crossed.layout, crossed.copies, size, crossed.rows, is_mask, line)
     return None
-
-
-def _record(answers: EvalOutputs, batch: Batch) -> list[TorchCall]:
-    recorded: list[TorchCall] = []
-    with record_calls(answers.setup.eager_model, recorded.append):
-        answers.predict(batch)
-    return recorded
 
 
 def _crossed_operand(first: TorchCall, second: TorchCall, size: int) -> _Operand | None:

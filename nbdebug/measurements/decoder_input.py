@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.autograd.tensor_makers import find_returning_line
 from nbdebug.measurements.perturbation import EvalOutputs
 from nbdebug.measurements.registry import measurement
@@ -80,9 +79,7 @@ def _is_read_whole(answers: EvalOutputs, name: str) -> bool:
 
 def _unused_tokens(answers: EvalOutputs, ahead: NextTokenOffset, batches: list[Batch]) -> tuple[int, ...]:
     """Return the rows of the table that the decoder's input is looked up in, of which no batch uses any, if few."""
-    tokens, calls = answers.inputs[ahead.input_name], list[TorchCall]()
-    with record_calls(answers.setup.eager_model, calls.append):
-        answers.predict(answers.batch)
+    tokens, calls = answers.inputs[ahead.input_name], answers.recorded_calls(answers.batch)
     tables = (call.inputs for call in calls if call.name == "embedding" and len(call.inputs) == 2)
     rows = next((len(table) for indices, table in tables if _are_equal(indices, tokens)), 0)
     used = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
 from nbdebug.measurements.call_operands import padding_mask_location
@@ -136,9 +136,7 @@ def _mask_location(answers: EvalOutputs, padded: Tensor) -> Location:
 
 def _find_mask_call(answers: EvalOutputs, padded: Tensor) -> TorchCall | None:
     """Return the first call whose result is true at the real positions; else one that is true at the padded ones."""
-    recorded: list[TorchCall] = []
-    with record_calls(answers.setup.eager_model, recorded.append):
-        answers.predict(answers.batch)
+    recorded = answers.recorded_calls(answers.batch)
     patterns: tuple[Callable[[Tensor], bool], ...] = (
         lambda result: torch.equal(result, ~padded),
         lambda result: torch.equal(result, padded),

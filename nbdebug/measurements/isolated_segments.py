@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from nbdebug.autograd.call_recorders import TorchCall, record_calls
 from nbdebug.finding import Location
 from nbdebug.measurements.padding import find_trailing_padding
 from nbdebug.measurements.perturbation import EvalOutputs
@@ -104,9 +103,7 @@ def _reaches_others(answers: EvalOutputs, tokens: Tensor, is_changed: Tensor) ->
 
 def _find_mask(answers: EvalOutputs, segments: Tensor) -> Location:
     """Return where the segments become a mask of pairs of positions; else the first call that takes them."""
-    recorded: list[TorchCall] = []
-    with record_calls(answers.setup.eager_model, recorded.append):
-        answers.predict(answers.batch)
+    recorded = answers.recorded_calls(answers.batch)
     pairs = [c for c in recorded if c.outputs[0].dtype == torch.bool and c.outputs[0].numel() > segments.numel()]
     takers = [c for c in recorded if any(t is segments for t in c.inputs)]
     return (pairs + takers)[0].where if pairs or takers else Location()

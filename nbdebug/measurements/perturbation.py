@@ -55,6 +55,16 @@ class EvalOutputs:
         output_tensors = [main, *(t for t in tree_tensors(output) if t is not main)]
         return tuple(t.detach().clone() for t in output_tensors if isinstance(t, Tensor) and t.is_floating_point())
 
+    def recorded_calls(self, batch: Batch) -> list[TorchCall]:
+        """Return the torch calls of a pass in eval mode.
+
+        Raises NotChecked as `predict_whole` does.
+        """
+        recorded: list[TorchCall] = []
+        with record_calls(self.setup.eager_model, recorded.append):
+            self.predict(batch)
+        return recorded
+
     def predict_whole(self, batch: Batch, training: bool = False) -> Any:
         """Return all that the model returns; ``training`` is the mode.
 
@@ -342,7 +352,7 @@ def where_information_is_lost(answers: EvalOutputs, transform_tensor: Callable[[
     None if nothing is lost at once, for example if values fade from layer to layer.
     """
     before, after = (
-        _recorded_calls(answers, batch) for batch in (answers.batch, answers.transform_inputs(transform_tensor))
+        answers.recorded_calls(batch) for batch in (answers.batch, answers.transform_inputs(transform_tensor))
     )
     if [call.name for call in before] != [call.name for call in after]:
         return None
@@ -360,7 +370,7 @@ def where_information_is_lost(answers: EvalOutputs, transform_tensor: Callable[[
 def is_read(answers: EvalOutputs, transform_tensor: Callable[[Tensor], Tensor]) -> bool:
     """Return whether any call of a forward pass takes values that change with the inputs."""
     before, after = (
-        _recorded_calls(answers, batch) for batch in (answers.batch, answers.transform_inputs(transform_tensor))
+        answers.recorded_calls(batch) for batch in (answers.batch, answers.transform_inputs(transform_tensor))
     )
     if [call.name for call in before] != [call.name for call in after]:
         return True
@@ -370,13 +380,6 @@ def is_read(answers: EvalOutputs, transform_tensor: Callable[[Tensor], Tensor]) 
         for pair in zip(*(call.inputs for call in calls), strict=False)
     ]
     return not all(_is_equal(*pair) for pair in tensors)
-
-
-def _recorded_calls(answers: EvalOutputs, batch: Batch) -> list[TorchCall]:
-    recorded: list[TorchCall] = []
-    with record_calls(answers.setup.eager_model, recorded.append):
-        answers.predict(batch)
-    return recorded
 
 
 def _loses_difference(before: TorchCall, after: TorchCall) -> bool:

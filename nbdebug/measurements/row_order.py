@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Location
 from nbdebug.measurements.batch_independence import has_batch_axis, is_batch_first_throughout
@@ -210,12 +210,7 @@ def _restoring_index(call: TorchCall, rows: dict[int, int], size: int) -> Litera
 
 def _recorded_pairs(answers: EvalOutputs, permuted: Batch) -> list[tuple[TorchCall, TorchCall]]:
     """Return the calls of a pass, each with the same call of the pass over the permuted samples."""
-    passes: list[list[TorchCall]] = []
-    for batch in (answers.batch, permuted):
-        calls: list[TorchCall] = []
-        with record_calls(answers.setup.eager_model, calls.append):
-            answers.predict(batch)
-        passes.append(calls)
+    passes = map(answers.recorded_calls, (answers.batch, permuted))
     return [pair for pair in zip(*passes, strict=False) if pair[0].name == pair[1].name]
 
 

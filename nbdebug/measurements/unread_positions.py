@@ -288,14 +288,11 @@ def _find_losing_call(answers: EvalOutputs, tensor: Tensor, is_unread: Tensor) -
 
 def _find_selection(answers: EvalOutputs, tensor: Tensor, exchanged: Tensor) -> TorchCall | None:
     """Return the last call that selects a part of an input which does not differ, such as the first tokens."""
-    calls: list[tuple[TorchCall, ...]] = []
-    for values in (tensor, exchanged):
-        recorded: list[TorchCall] = []
-        with record_calls(answers.setup.eager_model, recorded.append):
-            answers.predict(_with_input(answers, tensor, values))
-        calls.append(tuple(call for call in recorded if call.name in SELECTION_CALLS))
-    pairs = [pair for pair in zip(*calls, strict=False) if not _is_equal(pair, "inputs") and _is_equal(pair, "outputs")]
-    return pairs[-1][0] if pairs else None
+    recorded = (answers.recorded_calls(_with_input(answers, tensor, values)) for values in (tensor, exchanged))
+    selections = [[call for call in calls if call.name in SELECTION_CALLS] for calls in recorded]
+    pairs = zip(*selections, strict=False)
+    losing = [pair[0] for pair in pairs if not _is_equal(pair, "inputs") and _is_equal(pair, "outputs")]
+    return losing[-1] if losing else None
 
 
 def _is_equal(calls: tuple[TorchCall, ...], kind: Literal["inputs", "outputs"]) -> bool:

@@ -12,6 +12,8 @@ from nbdebug.setup.user_code import user_written_objects
 from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, find_unique_line
 
+_INDEXING_CALLS = {"groupby", "set_index", "pivot_table", "pivot", "value_counts", "unstack", "describe"}
+
 
 def only_column_line(setup: Setup, finding: Finding) -> SourceLine | None:
     """Return the line that makes the only column of a table that a finding names by its evidence; None for several."""
@@ -33,8 +35,13 @@ def at_row_numbers(setup: Setup, finding: Finding) -> Finding:
 
 
 def _keeps_index(node: ast.AST) -> bool:
-    """Check for a call of ``reset_index``, which keeps the index as a column, unless it drops it."""
+    """Check for a call of ``reset_index`` on numbered rows, which makes their numbers a column, unless it drops them.
+
+    Behind a call that groups rows or chooses an index, the column is no number of rows.
+    """
     if call_name(node) != "reset_index" or not isinstance(node, ast.Call):
+        return False
+    if any(call_name(part) in _INDEXING_CALLS for part in ast.walk(node.func)):
         return False
     drops = [keyword.value for keyword in node.keywords if keyword.arg == "drop"]
     return not any(isinstance(value, ast.Constant) and value.value for value in drops)

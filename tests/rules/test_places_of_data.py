@@ -66,6 +66,7 @@ PROGRAMS = {
         "import pandas as pd\nsizes = torch.randn(200)\nkinds = (torch.randn(200) > 0).long()\n"
         "table = pd.DataFrame({'size': sizes.numpy(), 'kind': kinds.numpy()})\n"
         "table = table.sort_values('kind').reset_index(drop=True)\n"
+        "means = table.groupby('kind').mean().reset_index()\n"
         "table = table[table['size'] < 9].reset_index()  # here\n"
         "rows, labels = torch.tensor(table[['index', 'size']].to_numpy()), torch.tensor(table['kind'].to_numpy())\n"
         "order = torch.randperm(len(rows))\nx, y = rows[order].float(), labels[order]\n"

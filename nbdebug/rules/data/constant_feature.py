@@ -16,7 +16,7 @@ from nbdebug.rules.column_places import only_column_line
 from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.batch import is_mask
-from nbdebug.setup.data_lines import origin_line, written_line
+from nbdebug.setup.data_lines import written_line
 from nbdebug.source.location import get_location
 from nbdebug.tensors.row_search import get_row_keys
 
@@ -58,7 +58,7 @@ def constant_feature(
     """
     equal = [] if isinstance(tables, NotChecked) else [*_equal_inputs(tables)]
     for number, part in equal:
-        yield _equal_input_finding(setup, number, part)
+        yield _equal_input_finding(number, part)
     inputs = [features for features in train_features if not features.is_target]
     for features in inputs:
         if any(features.part is part for _, part in equal):
@@ -89,12 +89,11 @@ def _equal_inputs(tables: dict[str, SplitTable]) -> Iterator[tuple[int, Tensor]]
             yield number, part
 
 
-def _equal_input_finding(setup: Setup, number: int, part: Tensor) -> Finding:
+def _equal_input_finding(number: int, part: Tensor) -> Finding:
     return Finding(
         severity="warning",
         message=f"Input {number} is the same in all {len(part):,} training samples, and differs between those of the "
         "validation split.",
-        where=get_location(origin_line(setup, "inputs")),
         cause="What makes this input does not depend on the sample, such as a buffer that is filled once.",
         fix="# read this input of each sample",
         evidence={"input": number, "samples": len(part)},

@@ -52,10 +52,10 @@ def sampler_weights(
 
     ## How it is measured
     Three faults are reported: a number of weights other than that of samples, unless D107 or D127 reports that the
-    sampler leaves out most samples; a mean weight of a class that is more than
-    ``ratio`` times that of a rarer one; and weights that are inverse class counts, since their values are as frequent
-    as the classes, but of which samples of one class have several. Classes count as different in frequency if three
-    standard deviations of the counts separate them.
+    sampler leaves out most samples; a mean weight of a class that is more than ``ratio`` times that of a rarer one; and
+    inverse class counts in the wrong places. Weights are inverse class counts if each value is as frequent as a class.
+    They are in the wrong places if samples of one class have several values. Classes count as different in frequency if
+    three standard deviations of the counts separate them.
 
     ## How to fix
     Compute one weight for each sample, in the order of the dataset, from the inverse count of its class.

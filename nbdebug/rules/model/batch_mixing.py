@@ -100,10 +100,10 @@ def batch_mixing(
     applied after the model: neither is detected here. Then both passes are compared call by call; a sample owns one of
     B parts of each tensor, and samples have mixed where more than that part changes. Where a collate function or the
     model joins samples, indices without an offset are found by adding it: then each sample gets the output that it has
-    alone. The place is the line that joins them, or that makes a constant offset. A mask that repeats the samples for
-    the heads of an attention in another order than the heads has the changed rows in other places than the values. A
-    recurrent layer reads a matrix as one sequence. It is an error if the loader shuffles the rows, or if the output has
-    no row for each sample, and otherwise a note.
+    alone. The place is the line that joins them, or that makes a constant offset. If the rows of the changed sample
+    have other places in a mask than in the values of an attention, the mask repeats the samples for the heads in the
+    wrong order. A recurrent layer reads a matrix as one sequence. It is an error if the loader shuffles the rows, or if
+    the output has no row for each sample, and otherwise a note.
 
     ## How to fix
     Put sorted samples back with ``output[order.argsort()]``. Pass ``batch_first=True``, or swap the axes with

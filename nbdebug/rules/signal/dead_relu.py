@@ -63,11 +63,11 @@ def dead_relu(
     units that are rarely active look dead too; they are recognized by the other units, which are then hardly active
     either. A bottleneck of eight units or fewer must be entirely dead. A bias before the ReLU whose gradient is exactly
     zero also indicates a dead unit, and is the only indication if the activation is a function or a module of your own.
-    A layer without any gradient below which another layer has one is a branch that was not selected, not a layer of
-    dead units. Up to ``most``, the finding is a note unless the run is known to have learned little: wide layers have
-    units to spare. Without a score, a loss at least 5% below that of a constant prediction counts as learned here,
-    because the lowest attainable loss is unknown. It is a note, too, after a run that ends below a fifth of the loss of
-    a constant prediction, unless almost the whole layer is dead.
+    If a layer has no gradient at all, but an earlier layer has one, it is a branch that was not selected and not a
+    layer of dead units. Up to ``most``, the finding is a note unless the run is known to have learned little: wide
+    layers have units to spare. Without a score, a loss at least 5% below that of a constant prediction counts as
+    learned here, because the lowest attainable loss is unknown. It is a note, too, after a run that ends below a fifth
+    of the loss of a constant prediction, unless almost the whole layer is dead.
 
     ## How to fix
     Use a lower learning rate or a warm-up, biases that start at zero, LeakyReLU or GELU.

@@ -287,8 +287,9 @@ def test_plateau_scheduler_that_maximizes_a_loss_with_the_name_of_a_score() -> N
         ([0.9, 0.7, 0.6, 0.65, 0.8, 0.9, 0.95, 1.0], 0),
         ([0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95], 0),
         ([0.02, 0.03, 0.03, 0.05, 0.05, 0.06, 0.07, 0.08], 0),
+        ([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75], 0),
     ],
-    ids=["score from zero", "loss of overfitting", "level of the losses", "hardly rises"],
+    ids=["score from zero", "loss of overfitting", "level of the losses", "hardly rises", "rises steadily"],
 )
 def test_plateau_scheduler_that_minimizes_an_unnamed_score(values: list[float], count: int) -> None:
     model = network(3)
