@@ -1,9 +1,9 @@
-"""Values and columns of the target that have no influence on the loss, whatever the model returns for them."""
+"""Values and columns of the target that have no influence on the loss, and columns of the output without a gradient."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ _MIN_TRIALS = 3
 _SHARE_TOLERANCE = 1e-3
 _MIN_LEARNED_SHARE = 0.5  # of the samples with other values; within a margin, a sample has no gradient
 _MIN_ROWS, _MAX_COLUMNS = 8, 64
+_SMALL_CHANGE = 1e-2  # of an output, in its standard deviations: no threshold is crossed in most samples
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,33 @@ def ignored_heads(first_pass: ForwardPass, output: Any, loss: Tensor, loss_call:
     """Columns of the output without a gradient, if the loss also ignores a column of the target."""
     scores, _ = _get_matrices(first_pass, output)
     return _find_ignored(scores, loss) if _ignores_target_column(loss_call) else None
+
+
+@measurement
+def detached_columns(
+    output: Any,
+    loss_call: LossCall,
+    ignored_columns: IgnoredColumns | NotChecked | None,
+    ignored_heads: IgnoredColumns | NotChecked | None,
+) -> IgnoredColumns | None:
+    """Those columns without a gradient from whose values the loss is computed: small changes of them change it."""
+    scores = score_tensor(output)
+    columns = next((item for item in (ignored_columns, ignored_heads) if isinstance(item, IgnoredColumns)), None)
+    if columns is None or not isinstance(scores, Tensor):
+        return None
+    detached = tuple(column for column in columns.columns if _reads_column(loss_call, scores, column))
+    return replace(columns, columns=detached) if detached else None
+
+
+def _reads_column(call: LossCall, scores: Tensor, column: int) -> bool:
+    """Return whether a small change of a column changes the loss."""
+    values = scores.detach().clone()
+    noise = torch.randn(len(values), generator=torch.Generator().manual_seed(0)).to(values)
+    values[:, column] += _SMALL_CHANGE * values[:, column].std() * noise
+    try:
+        return call({id(scores): values}) != call()
+    except Exception:  # the loss rejects these values
+        return False
 
 
 def _get_matrices(first_pass: ForwardPass, output: Any) -> tuple[Tensor, Tensor]:

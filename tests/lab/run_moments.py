@@ -292,11 +292,15 @@ def check_end(run: HeldRun, lab: LabPage) -> int:
 
 
 def wait_for_picture(run: HeldRun, step: int) -> None:
-    """Wait until a save writes the picture of a step; the notebook asks for one after each change of the page."""
+    """Wait until a save writes the picture of a step; the notebook asks for one after each change of the page.
+
+    JupyterLab writes nothing if a save begins during another one: then the file still has the earlier run.
+    """
 
     def is_current() -> bool:
         run.lab.save()
-        return run.saved_step() >= step
+        is_running = RUNNING.fullmatch(run.saved_output().data["text/plain"]) is not None
+        return is_running and run.saved_step() >= step
 
     if run.is_live:
         run.lab.wait_until(is_current, timeout=30)

@@ -16,6 +16,8 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.conclusions import LOSS_DETACHED
 from nbdebug.loop_monitor.gradient_terms import ConstantGradientTerm
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.ignored_targets import IgnoredColumns
+from nbdebug.measurements.loss_places import ignored_part
 from nbdebug.measurements.parameter_coverage import ParameterEntry, depends_on_parameters
 from nbdebug.rule_engine.expression_edits import set_option
 from nbdebug.rule_engine.loop_edits import stack_collected_losses
@@ -49,6 +51,7 @@ def loss_detached(
     first_pass: ForwardPass | NotChecked,
     loss: Tensor | NotChecked,
     parameters: list[ParameterEntry] | NotChecked,
+    detached_columns: IgnoredColumns | NotChecked | None,
     loop: LoopSummary | NotChecked,
 ) -> Iterator[Finding]:
     """No autograd graph leads from the loss, or from a term of the loss, to a parameter.
@@ -57,7 +60,8 @@ def loss_detached(
     Follows the autograd graph of the loss to its leaves. If there is no graph, or if it ends in a newly created tensor
     instead of a parameter, the finding names the call that broke it: item(), detach(), numpy(), no_grad or a new
     tensor. In your own loop, it also looks for a term that is computed from gradients of autograd.grad() without a
-    graph, as a gradient penalty without ``create_graph=True``.
+    graph, as a gradient penalty without ``create_graph=True``, and on the first batch for columns of the output from
+    whose values the loss is computed without a graph.
 
     ## Why it matters
     backward() has nothing to propagate through: it raises, or, if a new tensor was created with requires_grad=True, it
@@ -72,7 +76,9 @@ def loss_detached(
     is so if the part that runs is frozen. A loop whose backward passes reach the model has a connected loss.
     A term is reported in the first step of a watched loop if it is computed from gradients without a graph, if these
     depend on parameters that the loss trains, and if the loss adds it. Gradients that the loss uses as factors,
-    inputs, targets or steps of weights do not count.
+    inputs, targets or steps of weights do not count. Columns of the output that have targets are reported if they have
+    no gradient in any of eight or more samples, and a change by a hundredth of their standard deviation changes the
+    loss.
 
     ## How to fix
     Compute the loss from the output itself. Use .item() only for values that you print. Pass ``create_graph=True`` to
@@ -86,6 +92,9 @@ def loss_detached(
     """
     if isinstance(loop, LoopSummary) and loop.gradient_term is not None:
         yield _gradient_term_finding(loop.gradient_term)
+    if isinstance(detached_columns, IgnoredColumns) and isinstance(first_pass, ForwardPass):
+        yield _column_finding(detached_columns, first_pass, [] if isinstance(parameters, NotChecked) else parameters)
+        return
     if isinstance(loop, LoopSummary) and loop.reaches_model:
         return
     if isinstance(first_pass, NotChecked):
@@ -154,6 +163,22 @@ def _gradient_term_finding(term: ConstantGradientTerm) -> Finding:
         fix="Pass `create_graph=True` to autograd.grad().",
         edits=set_option(term.line, ("grad",), "create_graph", "True", _CREATE_GRAPH_POSITION),
         evidence={"term": term.value, "loss": term.loss},
+        aspect="term",
+    )
+
+
+def _column_finding(columns: IgnoredColumns, first_pass: ForwardPass, entries: list[ParameterEntry]) -> Finding:
+    """Report columns of the output from whose values a term of the loss is computed without a graph."""
+    cut = first_pass.trace.detach_points[-1] if first_pass.trace.detach_points else None
+    return Finding(
+        message=f"A term of the loss has no path to the output: {len(columns.columns)} of {columns.count} columns of "
+        f"the output change the loss, but their gradient is exactly zero for all {columns.rows} samples.",
+        where=get_location(cut.line if cut else None, ignored_part(first_pass, columns.columns, entries)),
+        cause=_cause(is_new_tensor=False, cut=cut),
+        fix="Compute this term from the output itself, by operations of torch: no .item(), .tolist(), .numpy(), "
+        ".detach() or torch.tensor().",
+        evidence={"columns without a gradient": list(columns.columns[:16]), "columns": columns.count},
+        explains=_CONSEQUENCES,
         aspect="term",
     )
 

@@ -61,6 +61,7 @@ def loss_ignores_samples(
     ignored_target: IgnoredTarget | NotChecked | None,
     ignored_columns: IgnoredColumns | NotChecked | None,
     ignored_heads: IgnoredColumns | NotChecked | None,
+    detached_columns: IgnoredColumns | NotChecked | None,
     ignored_channels: IgnoredChannels | NotChecked | None,
     parameters: list[ParameterEntry] | NotChecked,
     loss_calls: list[TorchCall] | NotChecked,
@@ -180,6 +181,8 @@ def loss_ignores_samples(
         else list(_first_batch_findings(first_pass, graph, output_influence, share))
     )
     ignored = next((item for item in (ignored_columns, ignored_heads) if isinstance(item, IgnoredColumns)), None)
+    if not findings and isinstance(detached_columns, IgnoredColumns):
+        return  # the loss is computed from their values (L212)
     if not findings and ignored is not None:
         mask_line = line or excluding_mask_line(setup, first_pass, ignored.columns)
         yield _column_finding(ignored, mask_line or selection_line(first_pass, graph))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -84,6 +85,23 @@ def second_task_overlaps(output: Tensor, *targets: Tensor) -> Tensor:
     return torch.stack([F.cross_entropy(part, target) for part, target in zip(slices, targets, strict=True)]).sum()
 
 
+def copied_columns(output: Tensor, target: Tensor) -> Tensor:
+    copy = torch.tensor([row[1:] for row in output.tolist()])
+    return F.mse_loss(output[:, 0], target[:, 0]) + F.mse_loss(copy, target[:, 1:])
+
+
+def detached_column(output: Tensor, target: Tensor) -> Tensor:
+    return F.l1_loss(torch.cat([output[:, :3], output[:, 3:].detach()], 1), target)
+
+
+def numpy_penalty(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output[:, :2], target[:, 0]) + float(np.abs(output[:, 2:].detach().numpy()).mean())
+
+
+def saturated_column(output: Tensor, target: Tensor) -> Tensor:
+    return F.mse_loss(torch.cat([output[:, :3], output[:, 3:].clamp(-9, -8)], 1), target)
+
+
 def looked_up(output: Tensor, *targets: Tensor) -> Tensor:
     return F.nll_loss(output.log_softmax(1), targets[0]) + output.gather(1, targets[1][:, None]).square().mean()
 
@@ -125,6 +143,38 @@ def test_loss_of_all_columns_in_a_loop_is_quiet(loss: Loss) -> None:
 
 def test_loss_of_a_backward_pass_for_each_column_is_quiet() -> None:
     assert loop_findings(NUMBERS, F.mse_loss, backward_of_each_column) == []
+
+
+DETACHED = [(copied_columns, NUMBERS, 4, [1, 2, 3]), (detached_column, NUMBERS, 4, [3])]
+DETACHED += [(numpy_penalty, LABELS, 5, [2, 3, 4])]
+
+
+@pytest.mark.parametrize(("loss", "target", "outputs", "columns"), DETACHED)
+def test_columns_that_the_loss_reads_without_a_graph_are_reported_as_detached(
+    loss: Loss, target: Tensor, outputs: int, columns: list[int]
+) -> None:
+    setup = minimal_setup(nn.Linear(5, outputs), X, target, loss)
+    (finding,) = rule_findings(setup, "L212")
+    assert finding.evidence["columns without a gradient"] == columns
+    assert finding.where.source is not None
+    assert any(word in finding.where.source for word in ("tolist", "detach"))
+    assert rule_findings(setup, "L214") == []
+
+
+def test_detached_columns_in_a_loop_are_reported() -> None:
+    setup = minimal_setup(nn.Linear(5, 4), X, NUMBERS, copied_columns)
+    debugger = Debugger.of(setup)
+    with debugger.watch():
+        for x, y in setup.train_loader:
+            setup.optimizers[0].zero_grad()
+            copied_columns(setup.model(x), y).backward()
+            setup.optimizers[0].step()
+    assert [finding.code for finding in debugger.findings if finding.code.startswith("L2")] == ["L212"]
+
+
+@pytest.mark.parametrize("loss", [first_column, last_column_overwrites, saturated_column, all_columns])
+def test_columns_whose_small_changes_have_no_influence_are_not_detached(loss: Loss) -> None:
+    assert rule_findings(minimal_setup(nn.Linear(5, 4), X, NUMBERS, loss), "L212") == []
 
 
 def test_loss_ignores_heads_whose_labels_have_no_influence_is_reported() -> None:
