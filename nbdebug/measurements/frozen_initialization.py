@@ -1,4 +1,4 @@
-"""Frozen layers that still have their initial random weights, among frozen layers that were trained."""
+"""Frozen layers with their initial random weights: among frozen layers that were trained, or the only frozen ones."""
 
 from __future__ import annotations
 
@@ -24,12 +24,17 @@ _MAX_COMPARED = 2**14
 # Of Kolmogorov and Smirnov. On 30 linear layers of one network it was at most 1.9 for new ones, and 5.8 or more for
 # trained ones.
 _CRITICAL_DISTANCE = 2.5
+_TABLES = (nn.Embedding, nn.EmbeddingBag)
 _RANGE_MARGIN = 5.0  # the largest of n values is about 1/n below the bound
+_TABLE_MARGIN = 0.3  # normal values have no bound
 
 
 @dataclass(frozen=True)
 class FrozenInitialization:
-    """Frozen ``initial`` parameters as random as at initialization, next to frozen ``trained`` ones."""
+    """Frozen ``initial`` parameters as random as at initialization, next to frozen ``trained`` ones.
+
+    Without trained ones, the initial ones are the tables of embeddings, in a model that trains everything else.
+    """
 
     initial: tuple[ParameterEntry, ...]
     trained: tuple[ParameterEntry, ...]
@@ -41,7 +46,7 @@ def frozen_initialization(
 ) -> FrozenInitialization | None:
     """Frozen matrices that the output depends on, with and without the distribution of a new layer."""
     frozen = [entry for entry in parameters if not entry.parameter.requires_grad and _is_comparable(entry, setup)]
-    if len(frozen) < 2 or len(frozen) == len(parameters):
+    if not frozen or len(frozen) == len(parameters):
         return None
     if sum(entry.parameter.numel() for entry in frozen) > _MAX_VALUES:
         raise NotChecked("the frozen layers are too large to compare with new ones")
@@ -50,9 +55,30 @@ def frozen_initialization(
     types = {type(setup.eager_model.get_submodule(entry.module)) for entry in initial}
     others = [entry for entry in frozen if entry not in initial]
     trained = [entry for entry in others if type(setup.eager_model.get_submodule(entry.module)) in types]
-    if not initial or not trained or not _changes_output(setup, first_pass, initial):
+    if not trained and not _are_the_only_frozen_tables(setup, initial, parameters):
+        return None
+    if not initial or not _changes_output(setup, first_pass, initial):
         return None
     return FrozenInitialization(tuple(initial), tuple(trained))
+
+
+def _are_the_only_frozen_tables(
+    setup: Setup, initial: Sequence[ParameterEntry], parameters: Sequence[ParameterEntry]
+) -> bool:
+    """Return whether all frozen parameters are tables of embeddings that no trainable parameter is equal to.
+
+    A copy that follows a trainable table, as for a target network, is equal to it before the first step.
+    """
+    frozen = [entry for entry in parameters if not entry.parameter.requires_grad]
+    trainable = [entry.parameter for entry in parameters if entry.parameter.requires_grad]
+    are_tables = all(isinstance(setup.eager_model.get_submodule(entry.module), _TABLES) for entry in initial)
+    if not are_tables or len(frozen) != len(initial) or not any(weight.dim() > 1 for weight in trainable):
+        return False
+    return not any(
+        weight.shape == entry.parameter.shape and torch.equal(weight, entry.parameter)
+        for entry in initial
+        for weight in trainable
+    )
 
 
 def _is_comparable(entry: ParameterEntry, setup: Setup) -> bool:
@@ -73,7 +99,8 @@ def _is_initial(owner: nn.Module, entry: ParameterEntry) -> bool:
             new.reset_parameters()
             draws.append(_sample(getattr(new, name)))
     fresh = torch.cat(draws)
-    is_inside = float(values.abs().max()) <= float(fresh.abs().max()) * (1 + _RANGE_MARGIN / len(values))
+    margin = _TABLE_MARGIN if isinstance(owner, _TABLES) else _RANGE_MARGIN / len(values)
+    is_inside = float(values.abs().max()) <= float(fresh.abs().max()) * (1 + margin)
     critical = _CRITICAL_DISTANCE * math.sqrt(1 / len(values) + 1 / len(fresh))
     return is_inside and _distance(values, fresh) <= critical
 

@@ -131,10 +131,13 @@ class ClassWeights:
     """Gradient norm of one sample or position of each class, for uniform predictions.
 
     ``confident_ratio`` is the share of it that remains for nearly correct predictions, relative to cross-entropy.
+    ``norms_at_half`` are those of outputs of 0.5, for one output of each class: a loss that takes probabilities without
+    being one of torch's is at the edge of its range for logits of zero.
     """
 
     gradient_norms: dict[int, float]
     confident_ratio: float
+    norms_at_half: dict[int, float] = field(default_factory=dict)
 
     @property
     def are_equal(self) -> bool:
@@ -169,8 +172,8 @@ def class_weights(
     numbers = (torch.arange(target.numel(), device=target.device) % classes).reshape(target.shape)
     batch = replace(first_pass.batch, targets=(numbers.to(target.dtype),))
 
-    def compute_class_gradient_norms(share: float) -> Tensor:
-        synthetic_output = _make_outputs(logits, numbers, axis, share, loss_kind).requires_grad_()
+    def compute_class_gradient_norms(share: float, kind: LossKind = loss_kind) -> Tensor:
+        synthetic_output = _make_outputs(logits, numbers, axis, share, kind).requires_grad_()
         (gradient,) = torch.autograd.grad(compute_loss(setup, synthetic_output, batch), synthetic_output)
         gradient = gradient.float()
         norms = (gradient.abs() if axis is None else gradient.norm(dim=axis)).reshape(target.shape)
@@ -183,6 +186,7 @@ def class_weights(
     return ClassWeights(
         dict(enumerate(uniform_norms.tolist())),
         float((compute_class_gradient_norms(_CONFIDENT_PROBABILITY) / uniform_norms).mean()) / expected_ratio,
+        dict(enumerate(compute_class_gradient_norms(0.5, "bce").tolist())) if axis is None else {},
     )
 
 

@@ -48,28 +48,14 @@ _ONLY_IN_CHECKUP = ("rewritten_samples",)  # reads the datasets
 _BEFORE_TRAINING = ("L208",)  # speaks of an untrained model
 # Measured from a traced step, the latter by a further backward pass from its loss.
 _FROM_GRAPH = {"setup", "output", "loss", "loss_kind", "task", "mismatched_softmaxes", "batch_distribution"}
+_FROM_GRAPH |= {"label_reward"}
 _FROM_GRADIENT = {"padding_gradient", "known_positions", "class_shares"}
 _FROM_GRADIENT |= {"ignored_target", "ignored_columns", "ignored_heads", "ignored_channels", "fixed_positions"}
 _FROM_GRADIENT |= {"detached_columns"}
 # Rules that read the graph and the calls of a loss.
 _LOSS_GRAPH_RULES = (
-    *(
-        "D102",
-        "L201",
-        "L202",
-        "L203",
-        "L204",
-        "L205",
-        "L206",
-        "L209",
-        "L210",
-        "L211",
-        "L212",
-        "L214",
-        "L215",
-        "L217",
-        "L219",
-    ),
+    *("D102", "L201", "L202", "L203", "L204", "L205", "L206", "L209", "L210", "L211", "L212", "L214", "L215"),
+    *("L217", "L218", "L219"),
 )
 _NOT_MEASURED_DURING_LOOP = "is measured by checkup()"
 BUDGETS = ("quick", "standard", "thorough")

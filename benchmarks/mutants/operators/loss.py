@@ -210,7 +210,7 @@ def label_smoothing_of_095(s: ProgramSource) -> Iterator[Mutation]:
     yield from _loss_setting(s, "label_smoothing", "0.95", "CrossEntropyLoss", "cross_entropy")
 
 
-@operator("E703 E706 L208", "D106 L218")
+@operator("E703 E706 L208 D106", "L218")
 def positive_weight_of_100(s: ProgramSource) -> Iterator[Mutation]:
     """Positive labels count a hundred times."""
     names = ("BCEWithLogitsLoss", "binary_cross_entropy_with_logits")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import sqrt
 
@@ -21,8 +22,10 @@ from nbdebug.rules.examples import minimal_setup, network
 from nbdebug.setup import Setup
 from nbdebug.setup.losses import get_loss_kind
 from nbdebug.setup.source_lines import creation_line
+from nbdebug.setup.user_code import user_written_objects
 from nbdebug.setup.weight_lines import rising_weights_line, weight_order_line
 from nbdebug.source.location import get_location
+from nbdebug.source.search import find_unique_line
 from nbdebug.statistics.class_weights import MisplacedWeights, find_misplaced_weights
 from nbdebug.statistics.label_weights import InvertedLabelWeights, find_inverted_label_weights
 
@@ -40,6 +43,7 @@ def class_imbalance(
     share: float = 0.1,
     rarer: float = 0.5,
     dense_share: float = 0.01,
+    excess: float = 20.0,
 ) -> Iterator[Finding]:
     """The rarest class is less than a tenth as frequent as the most common one, and nothing compensates for it.
 
@@ -54,14 +58,16 @@ def class_imbalance(
     ## How it is measured
     The count of the rarest class, plus three standard errors, must be below ``share`` = a tenth of the count of the
     most common class. The loss compensates if its gradients for two classes, taken at an uninformative output, differ
-    by half or more (class weights, ``pos_weight``), or if its gradient at an almost correct output is less than half
-    of the gradient of cross-entropy (focal loss). Weights that favor the most common class over the rarest do not
+    by half or more (class weights, ``pos_weight``), or if its gradient at an almost correct output is less than half of
+    the gradient of cross-entropy (focal loss). Weights that favor the most common class over the rarest do not
     compensate: in that case the counts are multiplied by those gradients, and the rule applies as soon as the rarest
     class is less than ``rarer`` = half as frequent. Weights that are inverse class counts, or their roots, in another
     order than the classes are reported at any frequencies: their products with the counts are equal in some order, up
-    to the noise of the counts, but differ by more than half in their own. With more than ten classes, frequencies are
-    often long-tailed by nature: by Zipf's law, the most common of K words is K times as frequent as the rarest. Up to
-    that ratio the finding is a note. For masks and tags the positions are counted. There a background is usual: the
+    to the noise of the counts, but differ by more than half in their own. Of two classes, one is also reported if both
+    its weight and the product of its weight and its count are more than ``excess`` = 20 times those of the other: the
+    weights then do not balance the classes, but make the other one negligible. With more than ten classes, frequencies
+    are often long-tailed by nature: by Zipf's law, the most common of K words is K times as frequent as the rarest. Up
+    to that ratio the finding is a note. For masks and tags the positions are counted. There a background is usual: the
     finding is a note unless there are two classes, one of them with less than ``dense_share`` = 1/100 of the positions
     of the other. If a sample may have several labels at once, only the weights of the labels are checked, and rare
     labels alone are not reported. The weight of a label is the gradient of a positive divided by that of a negative. A
@@ -95,6 +101,9 @@ def class_imbalance(
         return
     if misplaced := find_misplaced_weights(counts, class_weights.gradient_norms):
         yield _misplaced_weights_finding(setup, class_counts, class_weights.gradient_norms, misplaced)
+        return
+    if excessive := _find_excessive_weight(counts, class_weights, excess):
+        yield _excessive_weight_finding(setup, class_counts, class_weights.gradient_norms, *excessive)
         return
     (common, common_count), (rare, rare_count) = counts.most_common(1)[0], min(counts.items(), key=lambda pair: pair[1])
     rare_upper_bound = rare_count + 3 * sqrt(rare_count)
@@ -179,6 +188,52 @@ def _misplaced_weights_finding(
         },
         explains=("E702", "E703", "E706", "E709", "L208", "T607", "T601"),
     )
+
+
+def _find_excessive_weight(
+    counts: Mapping[int, int], class_weights: ClassWeights, excess: float
+) -> tuple[int, int] | None:
+    """Return the class with almost all of the gradient because of its weight, and the other one of two classes."""
+    weights, at_half = class_weights.gradient_norms, class_weights.norms_at_half or class_weights.gradient_norms
+    if len(counts) != 2 or set(counts) != set(weights) or min(counts.values()) < 1 or min(weights.values()) <= 0:
+        return None
+    heavy, light = sorted(weights, key=lambda c: -weights[c])
+    ratio, is_heavy_at_half = weights[heavy] / weights[light], at_half[heavy] > excess * at_half[light]
+    is_heavy = is_heavy_at_half and min(ratio, ratio * counts[heavy] / counts[light]) > excess
+    return (heavy, light) if is_heavy else None
+
+
+def _excessive_weight_finding(
+    setup: Setup, class_counts: ClassCounts, weights: Mapping[int, float], heavy: int, light: int
+) -> Finding:
+    """Report a weight of one of two classes that makes the other one negligible."""
+    counts, ratio = class_counts.sampled, weights[heavy] / weights[light]
+    gradients = ratio * counts[heavy] / counts[light]
+    share = gradients / (1 + gradients)
+    return Finding(
+        message=f"The loss weights a sample of class {heavy} {ratio:.3g} times as much as one of class {light}. Class "
+        f"{heavy} has {counts[heavy]:,} of {counts.total():,} training {_unit(class_counts)}, so {share:.1%} of the "
+        f"gradient of an undecided prediction comes from it; weights that balance the classes give 50%.",
+        where=get_location(
+            find_unique_line(_has_class_weight, user_written_objects(setup)) or creation_line(setup, setup.loss_fn)
+        ),
+        cause=f"The weight of class {heavy} is far larger than its inverse frequency, so the model learns to predict "
+        "this class almost everywhere. A sampler that balances the classes needs no weights at all.",
+        fix=_class_weight_fix(setup, class_counts),
+        setup_fix="class weights",
+        evidence={
+            "counts": dict(sorted(counts.items())),
+            "samples": counts.total(),
+            "weight ratio": ratio,
+            "share of the gradient": share,
+        },
+        explains=("E702", "E703", "E706", "E709", "L208", "T601", "T607", "T610", "T614"),
+    )
+
+
+def _has_class_weight(node: ast.AST) -> bool:
+    """Match a call with weights of classes."""
+    return isinstance(node, ast.Call) and any(word.arg in ("weight", "pos_weight") for word in node.keywords)
 
 
 def _inverted_label_weights_finding(setup: Setup, labels: LabelWeights, inverted: InvertedLabelWeights) -> Finding:

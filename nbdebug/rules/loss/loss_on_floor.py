@@ -17,6 +17,7 @@ from nbdebug.loss_curves import RunSummary
 from nbdebug.loss_curves.run_summary import settled_run_summary
 from nbdebug.measurements.cosine_logits import PRODUCTS, CosineLogits
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.label_reward import LabelReward
 from nbdebug.measurements.output_range import OutputRange
 from nbdebug.records import Record
 from nbdebug.rule_engine.expression_edits import divide_instead, line_of
@@ -44,9 +45,10 @@ _UNBOUNDED_FACTOR = 10.0  # a bounded loss does not fall to minus this many time
 def loss_on_floor(
     setup: Setup,
     first_pass: ForwardPass,
-    record: Record,
+    record: Record | NotChecked,
     cosine_logits: CosineLogits | NotChecked,
     output_range: OutputRange | NotChecked,
+    label_reward: LabelReward | NotChecked | None,
     *,
     near: float = 0.15,
 ) -> Iterator[Finding]:
@@ -54,7 +56,7 @@ def loss_on_floor(
 
     ## What it does
     Once a run has converged, checks whether its loss equals that of the best output this head can produce, although an
-    unrestricted output could reach a far lower loss.
+    unrestricted output could reach a far lower loss. Before a run, checks whether the loss rewards the labels at all.
 
     ## Why it matters
     The network may be right about every sample and still show a large loss, because its head cannot express that. The
@@ -75,6 +77,11 @@ def loss_on_floor(
     targets of the loader and the floor at least a fifth of the loss by chance. Only the size of the cosines then limits
     the loss. A factor that is learned is not checked.
 
+    A loss of class numbers is also computed for equal scores, and for scores that favor the label by up to 15. Reported
+    if the lowest of these losses is less than 5% below that of equal scores, and gives the label less than half of the
+    way from chance to certainty, as with a label smoothing of 0.95. The lowest loss of a function of your own is then
+    searched with L-BFGS, since it may favor classes beside the label.
+
     If no activation ends the model, the range of its outputs is measured: random numbers replace the result of the
     last layer. This finds the bounds of 2·tanh, for example.
 
@@ -91,6 +98,11 @@ def loss_on_floor(
     """
     from nbdebug.tools.overfit.loss_floor import head_floor
 
+    if isinstance(label_reward, LabelReward):
+        yield _reward_finding(label_reward)
+        return
+    if isinstance(record, NotChecked):
+        raise record
     run_summary = settled_run_summary(record)
     if not run_summary.loss_is_known or not run_summary.is_finite:
         raise NotChecked("the loss of your loop cannot be compared with the loss of a batch")
@@ -117,6 +129,28 @@ def loss_on_floor(
         else:
             edits = _remove_activation(setup, where.module)
         yield replace(_finding(run_summary, floor), where=where, edits=edits)
+
+
+def _reward_finding(reward: LabelReward) -> Finding:
+    """Report a loss that hardly depends on the labels."""
+    smoothing = f"label_smoothing is {reward.smoothing:g}, so the" if reward.smoothing else "The"
+    return Finding(
+        message=f"The loss is {reward.equal:.4g} if all {reward.classes} classes get equal scores, and no scores that "
+        f"favor the label bring it below {reward.lowest:.4g}, {1 - reward.lowest / reward.equal:.2%} less.",
+        where=reward.where,
+        cause=f"{smoothing} loss is lowest if the label gets a probability of about {reward.probability:.0%}; equal "
+        f"scores give it {1 / reward.classes:.0%}. The labels have almost no influence on the gradient.",
+        fix="loss_fn = nn.CrossEntropyLoss(label_smoothing=0.1)   # the share that the other classes get"
+        if reward.smoothing
+        else "Use the labels themselves as the targets, or smooth them by 0.1 at most.",
+        evidence={
+            "equal scores": reward.equal,
+            "lowest": reward.lowest,
+            "probability of the label": reward.probability,
+            "classes": reward.classes,
+        },
+        explains=("T601", "T606", "T607", "T608", "T610", "T614", "E703", "E709", "O502"),
+    )
 
 
 def _bounds(output_range: OutputRange) -> tuple[float, float]:

@@ -48,7 +48,7 @@ def frozen_parameter(
     while another network takes its turn, and that optimizer still steps. A warning is given if the output module is
     frozen and only vectors (normalization, biases) are trainable, and if one of several similar parts is frozen
     although those before and after it are not. The note names a frozen layer that is as random as a new one while other
-    frozen layers were trained.
+    frozen layers were trained. A random embedding that is frozen while everything else is trained is a warning.
 
     It is also a warning if ``requires_grad`` was assigned to a module, which changes none of its parameters.
 
@@ -66,11 +66,13 @@ def frozen_parameter(
     reported if similar ones before and after it are trainable and more of them are trainable than frozen. A frozen
     matrix is as random as a new one if its values are inside the range of eight new initializations of its layer, and
     the statistic of Kolmogorov and Smirnov is below 2.5 (trained layers have 5 and more); the output must depend on it,
-    and a frozen matrix of a layer of the same type must differ from a new one. Layers that are all random, as random
-    features, are notes, as are frozen backbones under a trainable head and low-rank adapters (whose matrices are
-    trainable). A frozen adapter is a warning if it adds nothing yet: one of two frozen matrices of a module, or of two
-    layers beside each other, is zero, and they share an axis at most half as long as their others. The note becomes a
-    warning if a watched run learns less than the data allow and nothing else explains it.
+    and a frozen matrix of a layer of the same type must differ from a new one. It is a warning if tables of embeddings
+    are the only frozen parameters, are all as random as new ones, and are no copies of trainable ones: nothing was
+    loaded before they were frozen. Other layers that are all random, as random features, are notes, as are frozen
+    backbones under a trainable head and low-rank adapters (whose matrices are trainable). A frozen adapter is a warning
+    if it adds nothing yet: one of two frozen matrices of a module, or of two layers beside each other, is zero, and
+    they share an axis at most half as long as their others. The note becomes a warning if a watched run learns less
+    than the data allow and nothing else explains it.
 
     An attribute ``requires_grad`` of a module is reported if all parameters of the module have the other value and a
     line of yours sets it. It is not reported if your code also reads it or switches these parameters correctly,
@@ -121,6 +123,11 @@ def frozen_parameter(
     elif initial := _initial_entries(frozen_initialization, frozen):
         entries, severity = initial, "note"
         headline = "Frozen layers have the random weights of a new layer, although other frozen layers were trained"
+        if not _has_trained(frozen_initialization):
+            severity, headline = (
+                "warning",
+                "A frozen embedding has the random weights of a new one, and all else is trainable",
+            )
     fix = _fix(setup, largest_part(entries[-1], entries, parameters), trainable)
     if entries is untrained:
         fix = "Freeze the model before the adapters are put into it, or turn `requires_grad` on for the adapters."
@@ -162,6 +169,11 @@ def _initial_entries(
     if not isinstance(initialization, FrozenInitialization):
         return []
     return [entry for entry in initialization.initial if entry in frozen]
+
+
+def _has_trained(initialization: FrozenInitialization | NotChecked | None) -> bool:
+    """Return whether other frozen layers were trained."""
+    return isinstance(initialization, FrozenInitialization) and bool(initialization.trained)
 
 
 def _frozen_in_loop_finding(setup: Setup, frozen: FrozenSteps) -> Finding:

@@ -10,6 +10,7 @@ from torch import nn
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
+from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.records import Record
 from nbdebug.records.layer_signals import describe_values, module_of_parameter
 from nbdebug.records.shrunk_weights import SHRUNK_SHARE, find_shrunk_weights, lost_gradient_first
@@ -20,7 +21,14 @@ from nbdebug.setup.optimizer_code import largest_weight_decay
 
 
 @rule("G411", "warning")
-def weights_collapsed(record: Record, setup: Setup | NotChecked, *, share: float = SHRUNK_SHARE) -> Iterator[Finding]:
+def weights_collapsed(
+    record: Record,
+    setup: Setup | NotChecked,
+    *,
+    share: float = SHRUNK_SHARE,
+    common: float = 0.2,
+    near: float = 0.95,
+) -> Iterator[Finding]:
     """The weights of a layer shrink to zero.
 
     ## What it does
@@ -32,7 +40,13 @@ def weights_collapsed(record: Record, setup: Setup | NotChecked, *, share: float
 
     ## How it is measured
     Reported if the norm of a weight ends at less than ``share`` = 1% of its maximum, and so does the median of its
-    last snapshots. Biases, normalization weights and embeddings are excluded. It is a consequence of a vanishing
+    last snapshots. Biases, normalization weights and embeddings are excluded.
+
+    If all layers shrink, less is enough: reported if every norm ends at less than ``common`` = 20% of its maximum, and
+    your own loss of fixed training samples, without what the loop adds to it, is at least ``near`` = 95% of that of a
+    constant prediction.
+
+    It is a consequence of a vanishing
     gradient (G403) if, before the weights shrank, the median ratio of gradient to weight was below the weight decay.
     The ratio of another layer must be above it and 16 times as large.
 
@@ -48,6 +62,7 @@ def weights_collapsed(record: Record, setup: Setup | NotChecked, *, share: float
     """
     shrunk = find_shrunk_weights(record, share)
     if not shrunk.names:
+        yield from _common_shrinkage_findings(record, setup, common, near)
         return
     names, others = list(shrunk.names), shrunk.others
     comparison = (
@@ -68,6 +83,39 @@ def weights_collapsed(record: Record, setup: Setup | NotChecked, *, share: float
     )
 
 
+def _common_shrinkage_findings(
+    record: Record, setup: Setup | NotChecked, share: float, near: float
+) -> Iterator[Finding]:
+    """Report that all layers shrank in a run that learned nothing."""
+    chance, shrunk = float(record.about.get("chance") or 0.0), find_shrunk_weights(record, share)
+    if chance <= 0 or not shrunk.names or len(shrunk.others):
+        return
+    losses = get_run_summary(record).train.loss
+    loss = float(losses[-1]) if len(losses) else 0.0
+    if not near * chance <= loss:
+        return
+    names = list(shrunk.names)
+    decay = None if isinstance(setup, NotChecked) else largest_weight_decay(setup, names)
+    cause, fix = _OF_PENALTY if decay == 0 else _OF_ANY
+    yield Finding(
+        message=f"The weights of all {len(names)} layers shrank, and the model learned nothing. At step "
+        f"{shrunk.last_step:,}, the last measured step, the ratio of the weight norm to the largest measured norm is "
+        f"{describe_values(names, shrunk.remaining)}. The loss of fixed training samples is {loss:.4g}; that of a "
+        f"constant prediction is {chance:.4g}.",
+        where=Location(module_of_parameter(names[0]), names[0]),
+        cause=cause,
+        fix=fix,
+        evidence={
+            "parameters": names,
+            "left": shrunk.remaining.tolist(),
+            "last step": shrunk.last_step,
+            "loss": loss,
+            "constant": chance,
+        },
+        explains=(*_CONSEQUENCES, "G403", "G413", "M307", "E702", "E706", "E709"),
+    )
+
+
 _CONSEQUENCES = ("G401", "G410", "G415", "T601", "T606", "T607", "T608", "T610", "O502", "T614")
 _OF_DECAY = (
     "Weight decay, or a penalty in the loss, is stronger than the gradient of the task.",
@@ -77,6 +125,12 @@ _OF_PENALTY = (
     "The optimizer has no weight decay for them: either a penalty in the loss is stronger than the gradient of the "
     "task, or code outside the optimizer shrinks the weights.",
     "Reduce the weight of the penalty in the loss, or remove the code that shrinks the weights.",
+)
+
+_OF_ANY = (
+    "Weight decay, a penalty in the loss, or code outside the optimizer, such as a clamp, shrinks the weights faster "
+    "than the gradient of the task lets them grow.",
+    "Reduce weight_decay or the weight of the penalty in the loss, or remove the code that shrinks the weights.",
 )
 
 

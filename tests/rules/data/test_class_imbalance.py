@@ -113,6 +113,71 @@ def test_class_imbalance_with_compensation_is_quiet(name: str) -> None:
     assert fault_messages(HEALTHY[name](), "D106") == []
 
 
+HALF = (X[:, 0] > 0.3).long()
+
+
+def setup_of_half(loss_fn: Any, labels: Tensor = HALF, classes: int = 2, sampler: Any = None) -> Setup:
+    targets = labels if classes > 1 else labels.float()[:, None]
+    return Setup(network(classes), DataLoader(TensorDataset(X, targets), 50, sampler=sampler), loss_fn=loss_fn)
+
+
+def dice_and_cross_entropy(weight: float) -> Callable[[Tensor, Tensor], Tensor]:
+    def loss(logits: Tensor, target: Tensor) -> Tensor:
+        p = logits.sigmoid()
+        dice = 1 - (2 * (p * target).sum() + 1) / (p.sum() + target.sum() + 1)
+        return dice + F.binary_cross_entropy_with_logits(logits, target, pos_weight=torch.tensor(weight))
+
+    return loss
+
+
+def dice_of_probabilities(p: Tensor, target: Tensor) -> Tensor:
+    return 1 - (2 * (p * target).sum() + 1) / (p.sum() + target.sum() + 1)
+
+
+def weighted_by_hand(weight: float) -> Callable[[Tensor, Tensor], Tensor]:
+    def loss(logits: Tensor, target: Tensor) -> Tensor:
+        values = F.cross_entropy(logits, target, reduction="none")
+        return (values * torch.where(target > 0, weight, 1.0)).mean()
+
+    return loss
+
+
+def balanced_twice() -> Setup:
+    weights = (1 / torch.bincount(LABELS).float())[LABELS]
+    sampler = WeightedRandomSampler(weights.tolist(), len(X), generator=torch.Generator().manual_seed(0))
+    return setup_of_half(nn.CrossEntropyLoss(weight=WEIGHT), LABELS, sampler=sampler)
+
+
+EXCESSIVE_WEIGHTS: dict[str, Callable[[], Setup]] = {
+    "pos_weight": lambda: setup_of_half(nn.BCEWithLogitsLoss(pos_weight=torch.tensor(100.0)), classes=1),
+    "dice and pos_weight": lambda: setup_of_half(dice_and_cross_entropy(300.0), classes=1),
+    "weights": lambda: setup_of_half(nn.CrossEntropyLoss(weight=torch.tensor([1.0, 60.0]))),
+    "weights of the first class": lambda: setup_of_half(nn.CrossEntropyLoss(weight=torch.tensor([60.0, 1.0]))),
+    "weights by hand": lambda: setup_of_half(weighted_by_hand(100.0)),
+    "a sampler and weights": balanced_twice,
+    "percent for shares": lambda: setup_of_half(nn.CrossEntropyLoss(weight=torch.tensor([1.0, 3e3])), LABELS),
+}
+LARGE_WEIGHTS: dict[str, Callable[[], Setup]] = {
+    "a weight of recall": lambda: setup_of_half(nn.BCEWithLogitsLoss(pos_weight=torch.tensor(10.0)), classes=1),
+    "twice the inverse frequency": lambda: setup_of_half(nn.CrossEntropyLoss(weight=2 * WEIGHT - 1), LABELS),
+    "a common factor": lambda: setup_of_half(nn.CrossEntropyLoss(weight=torch.tensor([100.0, 100.0]))),
+    "dice and inverse frequency": lambda: setup_of_half(dice_and_cross_entropy(30.0), LABELS, 1),
+    "dice of probabilities": lambda: setup_of_half(dice_of_probabilities, classes=1),
+    "a few of each class": lambda: setup_of_half(weighted_by_hand(5.0)),
+}
+
+
+@pytest.mark.parametrize("name", EXCESSIVE_WEIGHTS)
+def test_weights_that_make_a_class_negligible_are_reported(name: str) -> None:
+    (message,) = fault_messages(EXCESSIVE_WEIGHTS[name](), "D106")
+    assert "weights that balance the classes give 50%" in message
+
+
+@pytest.mark.parametrize("name", LARGE_WEIGHTS)
+def test_large_weights_that_leave_both_classes_their_gradient_are_quiet(name: str) -> None:
+    assert fault_messages(LARGE_WEIGHTS[name](), "D106") == []
+
+
 def long_tailed_setup(classes: int, loss_fn: Any, rarest: int) -> Setup:
     """Classes with frequencies by Zipf's law, of which the last one has ``rarest`` samples."""
     counts = [round(200 / rank) for rank in range(1, classes)] + [rarest]

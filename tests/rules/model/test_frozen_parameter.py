@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -199,6 +200,75 @@ def test_frozen_parameter_of_new_layer_on_trained_ones_is_note(name: str) -> Non
 @pytest.mark.parametrize("name", NO_NEW_LAYERS)
 def test_frozen_parameter_of_trained_or_random_layers_is_note(name: str) -> None:
     findings = rule_findings(NO_NEW_LAYERS[name](), "M302")
+    assert [finding.severity for finding in findings] == ["note"]
+
+
+class Tagger(nn.Module):
+    """Embeds words, and predicts the class of their mean; a ``second`` table is added to the first."""
+
+    def __init__(self, words: nn.Module, second: nn.Module | None = None, *, is_read: bool = True) -> None:
+        super().__init__()
+        self.words, self.second, self.is_read = words, second, is_read
+        self.body, self.head = nn.Linear(16, 24), nn.Linear(24, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        values = self.words(x)
+        if self.second is not None:
+            values = values + self.second(x) * self.is_read
+        values = values if values.dim() == 2 else values.mean(1)
+        return self.head(self.body(values).relu())
+
+
+def frozen_table(*, is_normalized: bool = False, scale: float = 1.0) -> nn.Embedding:
+    values = scale * torch.randn(40, 16)
+    return nn.Embedding.from_pretrained(values / values.norm(dim=1, keepdim=True) if is_normalized else values)
+
+
+def frozen_part(part: nn.Module) -> nn.Module:
+    return part.requires_grad_(False)
+
+
+def copied_table() -> nn.Module:
+    table = nn.Embedding(40, 16)
+    return Tagger(table, frozen_part(copy.deepcopy(table)))
+
+
+def word_setup(model: nn.Module) -> Setup:
+    words = torch.randint(0, 40, (len(Y), 6), generator=torch.Generator().manual_seed(0))
+    optimizer = torch.optim.SGD((p for p in model.parameters() if p.requires_grad), lr=0.1)
+    return minimal_setup(model, words, Y, nn.CrossEntropyLoss(), optimizers=(optimizer,))
+
+
+RANDOM_TABLES: dict[str, Callable[[], nn.Module]] = {
+    "as if pretrained": lambda: Tagger(frozen_table()),
+    "frozen after it was made": lambda: Tagger(frozen_part(nn.Embedding(40, 16))),
+    "with padding": lambda: Tagger(frozen_part(nn.Embedding(40, 16, padding_idx=0))),
+    "a bag": lambda: Tagger(frozen_part(nn.EmbeddingBag(40, 16))),
+    "two tables": lambda: Tagger(frozen_table(), frozen_table()),
+    "beside a trainable table": lambda: Tagger(nn.Embedding(40, 16), frozen_table()),
+}
+FIXED_TABLES: dict[str, Callable[[], nn.Module]] = {
+    "word vectors": lambda: Tagger(frozen_table(scale=0.4)),
+    "random codes of length one": lambda: Tagger(frozen_table(is_normalized=True)),
+    "waves": lambda: Tagger(nn.Embedding.from_pretrained(torch.outer(torch.arange(40), torch.rand(16)).sin())),
+    "a copy that follows": copied_table,
+    "a result that is not used": lambda: Tagger(nn.Embedding(40, 16), frozen_table(), is_read=False),
+    "with a random layer": lambda: Tagger(nn.Sequential(frozen_table(), frozen_part(nn.Linear(16, 16)))),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM_TABLES)
+def test_frozen_random_embedding_in_a_model_that_is_trained_is_warning(name: str) -> None:
+    torch.manual_seed(0)
+    (finding,) = rule_findings(word_setup(RANDOM_TABLES[name]()), "M302")
+    assert finding.severity == "warning"
+    assert "random weights of a new one" in finding.message
+
+
+@pytest.mark.parametrize("name", FIXED_TABLES)
+def test_frozen_embedding_with_values_of_its_own_is_note(name: str) -> None:
+    torch.manual_seed(0)
+    findings = rule_findings(word_setup(FIXED_TABLES[name]()), "M302")
     assert [finding.severity for finding in findings] == ["note"]
 
 
