@@ -109,7 +109,8 @@ class RunSummary:
 
     ``loss_is_known`` says whether the loop minimizes a known loss, up to a factor; ``majority`` is the share of the
     most frequent class, 0 for real targets; ``lowest_recall`` is the last recall of the class that is recognized worst;
-    ``last_batch_share`` is the size of the last batch of an epoch relative to the others.
+    ``last_batch_share`` is the size of the last batch of an epoch relative to the others; ``val_samples`` is the size
+    of the validation split, 0 if it is unknown.
     ``start`` is the loss before or at the first steps; ``end`` is its mean
     over the last fifth, with its standard error; ``lowest`` is the lowest median of ten segments. ``chance`` is the
     loss of a constant prediction, None if it cannot be compared with what the loop minimizes; ``floor`` is the lowest
@@ -137,6 +138,7 @@ class RunSummary:
     majority: float | None = None
     lowest_recall: float | None = None
     last_batch_share: float = 1.0
+    val_samples: int = 0
     floor: float = 0.0
 
     @property
@@ -244,6 +246,7 @@ def summarize_run(record: Record) -> RunSummary:
         majority=_majority_share(record),
         lowest_recall=_lowest_recall(record),
         last_batch_share=_last_batch_share(record),
+        val_samples=int(record.about.get("val_samples") or 0),
         floor=floor * scale if chance and scale and floor < chance else 0.0,
     )
 

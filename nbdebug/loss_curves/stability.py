@@ -17,6 +17,7 @@ _SEGMENTS = 16  # of a run, whose mean losses show an oscillation
 _SHORT_BATCH_SHARE = 0.5  # of the samples of the other batches
 MIN_EVALUATIONS = 4  # of which two follow the lowest validation loss
 _EARLY_RISE_FACTOR = 3.0  # of the rise that a single measurement after the lowest one must show
+_SMALL_SPLIT = 100  # samples
 _MIN_SCORE_GAIN = 0.1  # over the most frequent class, of a model that learned something for other samples
 
 _MIN_LEARNED_SCORE = 0.9  # of validation targets, of a model that learned them well
@@ -223,6 +224,15 @@ def _split_curves(run: RunSummary) -> list[tuple[Curve, Curve, Curve]]:
     ]
 
 
+def _noise_share(run: RunSummary) -> float:
+    """Return two standard errors of the rise of a small validation split, as a share of the loss of a constant.
+
+    The losses of single samples change by about half of that loss in either direction while training goes on, so a few
+    samples can raise the mean of a small split. The half is a choice.
+    """
+    return 1 / float(np.sqrt(run.val_samples)) if 0 < run.val_samples < _SMALL_SPLIT else 0.0
+
+
 def _find_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: float) -> ValidationTurn | None:
     """Return the turn if training and validation curve diverge; the rise is relative to the minimum and to chance.
 
@@ -234,7 +244,8 @@ def _find_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: fl
         return None
     final = float(after[-2:].mean())
     slope = np.polyfit(np.arange(len(val) - lowest), val[lowest:], 1)[0]
-    has_risen = final - val[lowest] > max(rise * val[lowest], 0.03 * reference) and slope > 0
+    noise = _noise_share(run)
+    has_risen = final - val[lowest] > max(rise * val[lowest], max(0.03, noise) * reference) and slope > 0
     training_fell = train[-1] < 0.7 * train[lowest] or train[-1] < 0.02 * reference
     has_gap = final - train[-1] > max(0.5 * final, 0.1 * reference)
     return (
@@ -252,7 +263,7 @@ def _find_early_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, ri
     if len(val) < 2 or int(val.argmin()) != len(val) - 2 or steps[-2] == 0:
         return None
     reference = run.chance if run.chance is not None else val[0]
-    has_risen = val[-1] - val[-2] > max(rise * val[-2], 0.1 * reference)
+    has_risen = val[-1] - val[-2] > max(rise * val[-2], max(0.1, _noise_share(run)) * reference)
     training_fell = train[-1] < 0.5 * train[-2]
     if has_risen and training_fell and _has_gap(run, train[-1], val[-1]):
         return ValidationTurn(int(steps[-2]), float(val[-2]), float(val[-1]), float(train[-1]))
@@ -270,7 +281,11 @@ def _find_worsening(run: RunSummary) -> ValidationTurn | None:
         return None
     score, majority = run.val.last_score, run.majority
     generalizes = score is not None and bool(majority) and score > (majority or 0.0) + _MIN_SCORE_GAIN
-    has_worsened = generalizes and val[-1] > 1.15 * max(val[0], run.chance) and train[-1] < 0.5 * run.chance
+    has_worsened = (
+        generalizes
+        and val[-1] > (1 + max(0.15, _noise_share(run))) * max(val[0], run.chance)
+        and train[-1] < 0.5 * run.chance
+    )
     return (
         ValidationTurn(int(run.val.steps[0]), float(val[0]), float(val[-1]), float(train[-1])) if has_worsened else None
     )

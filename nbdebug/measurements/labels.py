@@ -44,6 +44,7 @@ class ClassCounts:
     sizes: dict[str, int]
     is_dense: bool = False
     marked_splits: frozenset[str] = frozenset()
+    sorted_splits: frozenset[str] = frozenset()
 
     def check_comparable(self) -> None:
         """Raise NotChecked if only one split has negative labels: its other samples were not drawn as in the other."""
@@ -71,7 +72,14 @@ def class_counts(
         sampled = _count_sampled_classes(setup, unbiased["train"]) or counts["train"]
         sizes = {split: split_counts.total() for split, split_counts in counts.items()}
         marked = {s for s, t in unbiased.items() if t.labels is not None and bool((t.labels < 0).any())}
-        return ClassCounts(counts, sampled, complete_splits, sizes, marked_splits=frozenset(marked))
+        return ClassCounts(
+            counts,
+            sampled,
+            complete_splits,
+            sizes,
+            marked_splits=frozenset(marked),
+            sorted_splits=_sorted_splits(unbiased),
+        )
     classes_by_split = {split: _get_dense_classes(setup, table, task) for split, table in unbiased.items()}
     dense = {split: classes for split, classes in classes_by_split.items() if classes is not None}
     if "train" not in dense:
@@ -82,6 +90,18 @@ def class_counts(
     values, position_counts = torch.unique(dense["train"][dense["train"] >= 0], return_counts=True)
     sampled = Counter(dict(zip(values.tolist(), position_counts.tolist(), strict=True)))
     return ClassCounts(by_sample, sampled, complete_splits, {split: len(c) for split, c in dense.items()}, True)
+
+
+def _sorted_splits(tables: dict[str, SplitTable]) -> frozenset[str]:
+    """Return the splits of which all samples of several classes are stored in the order of their classes."""
+    sorted_splits = set()
+    for split, table in tables.items():
+        if table.is_complete and table.labels is not None:
+            labels = table.labels[torch.as_tensor([*table.indices]).argsort()]
+            changes = labels.diff()
+            if bool(changes.any()) and bool((changes >= 0).all() or (changes <= 0).all()):
+                sorted_splits.add(split)
+    return frozenset(sorted_splits)
 
 
 def _get_dense_classes(setup: Setup, table: SplitTable, task: LearningTask) -> Tensor | None:

@@ -7,8 +7,18 @@ from nbdebug.loop_monitor.separate_draws import SeparateDraws
 from nbdebug.measurements.redrawn_targets import RedrawnTargets
 from nbdebug.source.location import get_location, get_related_lines
 
-_CAUSE = "The target is a separate draw. It is not the noise that was added to the input."
-_FIX = "noise = torch.randn_like(x)   # draw once\nnoisy, target = mix(x, noise, t), noise"
+_CAUSE_OF_READS = (
+    "Each read draws the target from a random generator, and the input that is read with it does not show this draw."
+)
+_CAUSE_IN_STEP = (
+    "Two calls draw random numbers: one for what the model receives, and one for the target. No model can predict the "
+    "second draw from the first."
+)
+_FIX = (
+    "noise = torch.randn_like(x)   # one draw for both\n"
+    "noisy = x + noise   # the input of the model, with your own weights of x and noise\n"
+    "target = noise   # the target of the loss"
+)
 
 
 def redrawn_finding(targets: RedrawnTargets) -> Finding:
@@ -19,7 +29,7 @@ def redrawn_finding(targets: RedrawnTargets) -> Finding:
         f"{targets.correlation:.2g}. Neither the network nor a kernel ridge regression predicts them better than a "
         "constant.",
         where=get_location(targets.line),
-        cause=_CAUSE,
+        cause=_CAUSE_OF_READS,
         fix=_FIX,
         evidence={"samples": targets.samples, "changed": targets.changed, "correlation": targets.correlation},
     )
@@ -34,7 +44,7 @@ def separate_draws_finding(draws: SeparateDraws) -> Finding:
         f"the correlation of the two draws is {draws.correlation:.2g}.",
         where=get_location(draws.line),
         related=get_related_lines((draws.target_line, "the target is drawn here")),
-        cause=_CAUSE,
+        cause=_CAUSE_IN_STEP,
         fix=_FIX,
         evidence={
             "values": draws.values,

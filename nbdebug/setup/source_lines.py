@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from torch import nn
@@ -51,9 +52,10 @@ def find_setup_creation(
 ) -> Creation | None:
     """Return the call that creates an object of the setup, in the files of its objects.
 
-    Return None if there is no object, or if it is ambiguous also without the calls that ``is_excluded`` accepts.
+    Return None if there is no object, or if it is ambiguous also without the calls that ``is_excluded`` accepts. A
+    function is defined and not created: a call of something named ``function`` does not make it.
     """
-    if created is None:
+    if created is None or isinstance(created, (FunctionType, BuiltinFunctionType)):
         return None
     files, frame = search_files(user_written_objects(setup)), sys._getframe(1)
     is_impossible = _impossible_creations(setup, created)

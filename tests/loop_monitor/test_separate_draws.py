@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,10 @@ def test_target_drawn_apart_from_the_input_is_reported(tmp_path: Path, name: str
     assert "48 values" in finding.message
     assert place in str(finding.where.source)
     assert "T607" in finding.explains
+    variables: dict[str, Any] = {"torch": torch, "x": torch.zeros(4, WIDTH)}
+    exec("\n".join(re.findall(r"`(.*?)`", finding.fix)), variables)
+    assert variables["target"] is variables["noise"]
+    assert torch.equal(variables["noisy"], variables["noise"])
 
 
 class _Latent(nn.Module):

@@ -34,7 +34,9 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
     ## How it is measured
     By the probability that a random split misses a class of that size (hypergeometric distribution), for the largest
     class that is missing. It is a warning below ``level`` = 1 in 1000 over all classes, else a note. Splits of which
-    only one has negative labels, such as those of unlabeled samples, are not compared.
+    only one has negative labels, such as those of unlabeled samples, are not compared. If all validation labels are the
+    same one of several training classes and the training samples are not stored in the order of the classes, the label
+    may be a placeholder, and the finding is a note.
 
     ## How to fix
     Split a random permutation of the data, or stratify by class.
@@ -66,15 +68,16 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
         listed = ", ".join(f"{label} ({other_counts[label]:,} samples)" for label in missing[:5]) + (
             ", …" if len(missing) > 5 else ""
         )
+        placeholder = _placeholder(class_counts) if split == "validation" else None
         yield Finding(
             message=f"{len(missing)} of {len(class_counts.classes)} classes occur in {other} but not in {split}: "
             f"{listed}{read}. A random split misses a class of {largest:,} samples with a probability of "
             f"{probability:.2g}.",
-            cause="The class is so rare that it is missing from the split by chance."
-            if is_chance
-            else "The data are sorted by class and were split without shuffling.",
+            cause=_cause(class_counts, is_chance, placeholder),
             fix="Stratify the split by class."
             if is_chance
+            else "Give unlabeled samples a negative label, such as -1; a split with labels needs all classes."
+            if placeholder is not None
             else "Split the samples in random order, or stratify the split by class.",
             evidence={
                 "train": dict(sorted(train.items())[:50]),
@@ -83,9 +86,35 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
                 "samples of the class": largest,
             },
             explains=_CONSEQUENCES,
-            severity="note" if is_chance else None,
+            severity="note" if is_chance or placeholder is not None else None,
             setup_fix="split again",
         )
+
+
+def _placeholder(counts: ClassCounts) -> int | None:
+    """Return the only label of validation if it may stand for unlabeled samples; None if there are others.
+
+    A split of sorted data by position can leave one class too, but then the training samples are sorted.
+    """
+    train, val = counts.splits["train"], counts.splits["val"]
+    is_single = len(val) == 1 and set(val) < set(train) and not counts.is_dense
+    return next(iter(val)) if is_single and not counts.sorted_splits else None
+
+
+def _cause(counts: ClassCounts, is_chance: bool, placeholder: int | None) -> str:
+    if is_chance:
+        return "The class is so rare that it is missing from the split by chance."
+    if placeholder is not None:
+        return (
+            f"All validation labels are {placeholder}, while the training samples are not sorted by class. The label "
+            "may be a placeholder for samples without a label, such as those of another domain."
+        )
+    if counts.sorted_splits:
+        return "The samples are stored in the order of their classes and were split without shuffling."
+    return (
+        "A random split of one set of data does not miss this class. Possible causes are data that were sorted before "
+        "the split, and splits from different sources."
+    )
 
 
 def _probability_of_missing(samples: int, split_size: int, total: int) -> float:

@@ -42,8 +42,10 @@ def overfitting(
     On up to 256 fixed samples of each split, measured between epochs, or by your own validation. It requires four
     measurements, two of them after the minimum. The last one exceeds the minimum by a ``rise`` of a tenth and by a
     thirtieth of the loss of a constant prediction, with an increasing trend, while the training loss decreased by a
-    third or is close to zero. It is not reported at a validation score of 0.97 or more, nor if the validation loss was
-    lowest before training: such a model never learned anything for the validation samples, which has other causes.
+    third or is close to zero. With fewer than 100 validation samples, the rise must also exceed two standard errors of
+    their mean: the loss of a constant prediction, divided by the root of their number. It is not reported at a
+    validation score of 0.97 or more, nor if the validation loss was lowest before training: such a model never learned
+    anything for the validation samples, which has other causes.
 
     Without a score, as for pairs of embeddings or a loss of your own, a sample counts as correct if the loss is lower
     for its label than for all other labels. Nothing is reported if the share of correct samples is 0.97 or more. A
@@ -94,6 +96,7 @@ def overfitting(
             "training": turning_point.train,
             "validation score": summary.val.last_score,
             "training samples": record.about.get("train_samples"),
+            "validation samples": record.about.get("val_samples"),
         },
         explains=("E703", "E706"),
     )

@@ -16,7 +16,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loop_monitor.conclusions import OUTPUT_VALUES_UNCHANGED
 from nbdebug.measurements.forward_pass import ForwardPass
-from nbdebug.rule_engine.expression_edits import expressions_at, line_of, rename_call
+from nbdebug.rule_engine.expression_edits import expressions_at, line_of, rename_call, set_axis
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import classifier
 from nbdebug.setup import Setup
@@ -28,6 +28,7 @@ from nbdebug.source.location import SourceLine, add_line
 _PROBABILITIES = Pattern(frozenset({"Softmax", "Sigmoid"}), frozenset({"NllLoss", "NllLoss2D"}))
 _PRODUCER_MODULES = frozenset({"Softmax", "Sigmoid"})
 _LOG_PROBABILITIES = Pattern(frozenset({"LogSoftmax"}), frozenset())
+_LOG_SOFTMAXES = ("log_softmax", "LogSoftmax")
 _CTC_ARGUMENTS = 4  # scores, targets and both lengths
 _CONSEQUENCES = ("L208", "L213", "L218", "G412", "T602", "T604", "T606", "T608", "T610", "E703", "E709", "O501")
 
@@ -55,7 +56,8 @@ def nll_without_log_softmax(
     ## How it is measured
     On the first batch; the mean of the sums may differ from 1 by ``tolerance``, which half precision needs.
     The CTC loss is checked on the frames that its input lengths count. If a log-softmax made the input, it runs over
-    another axis than the classes, and the finding names its line.
+    another axis than the classes. The finding names its line, and the axis along which its result has the values that
+    the loss takes for the classes of one position.
 
     ## How to fix
     Return log_softmax, or pass the logits to cross-entropy, which applies it.
@@ -79,7 +81,8 @@ def nll_without_log_softmax(
         if not abs(total - 1) > tolerance:  # also skips NaN, which does not show what the input is
             continue
         if other_axis := next(_LOG_PROBABILITIES.find_producers(node), None):
-            yield _other_axis_finding(other_axis, "NLL", total)
+            classes = values.detach().movedim(1, -1) if values.dim() > 1 else values.detach()
+            yield _other_axis_finding(other_axis, "NLL", total, classes, first_pass.batch.size)
             continue
         is_normalized = _probability_axis(values.detach(), tolerance) is not None
         maker = makers.find(values) if is_normalized and node not in softmax_inputs else None
@@ -91,13 +94,14 @@ def nll_without_log_softmax(
             cause="The loss expects log-probabilities, as log_softmax returns them.",
             fix="loss_fn = nn.CrossEntropyLoss()  # on logits"
             if input_kind == "logits"
-            else "log_p = F.log_softmax(logits, dim=1)  # instead of softmax",
+            else f"log_p = F.log_softmax(logits, dim={_axis_of_shares(values, softmax_inputs.get(node), tolerance)})"
+            "  # instead of softmax",
             evidence={"sum of exponentials": total, "fed": input_kind},
             explains=_CONSEQUENCES,
             assumes=(OUTPUT_VALUES_UNCHANGED,),
         )
     for node in graph.get_nodes_by_name("CtcLoss"):
-        yield from _ctc_findings(node, tolerance)
+        yield from _ctc_findings(node, first_pass.batch.size, tolerance)
     for call in kl_divergences:
         probabilities, axes = call.inputs[0].float().exp(), range(call.inputs[0].dim())
         sums = [probabilities.sum(axis) for axis in axes] + [probabilities.flatten(axis).sum(axis) for axis in axes]
@@ -126,7 +130,15 @@ def _are_equal(first: Tensor, second: Tensor) -> bool:
     return first.shape == second.shape and torch.equal(first.detach(), second.detach())
 
 
-def _ctc_findings(node: Node, tolerance: float) -> Iterator[Finding]:
+def _axis_of_shares(values: Tensor, maker: Node | None, tolerance: float) -> int:
+    """Return the axis along which probabilities sum to 1: that of the softmax that makes them, before any view."""
+    axis, result = (maker.get_saved("dim"), maker.get_saved("result")) if maker else (None, None)
+    if isinstance(axis, int) and isinstance(result, Tensor):
+        return axis % result.dim()
+    return _probability_axis(values.detach(), tolerance) or min(1, values.dim() - 1)
+
+
+def _ctc_findings(node: Node, batch_size: int, tolerance: float) -> Iterator[Finding]:
     """Report a CTC loss of frames × samples × classes whose exponentials do not sum to 1 over the classes."""
     values, lengths = node.get_saved("log_probs"), node.get_saved("input_lengths")
     if not isinstance(values, Tensor) or lengths is None:
@@ -138,7 +150,7 @@ def _ctc_findings(node: Node, tolerance: float) -> Iterator[Finding]:
     if not frames.numel() or not abs(total - 1) > tolerance:
         return
     if other_axis := next(_LOG_PROBABILITIES.find_producers(node), None):
-        yield _other_axis_finding(other_axis, "CTC", total)
+        yield _other_axis_finding(other_axis, "CTC", total, values.detach(), batch_size)
         return
     is_probabilities = bool((frames >= 0).all()) and abs(float(frames.sum(-1).mean()) - 1) <= tolerance
     input_kind = "probabilities" if is_probabilities else "logits"
@@ -164,19 +176,50 @@ def _take_log_softmax(line: SourceLine | None) -> tuple[Edit, ...]:
     return (wrap_node(line.file, calls[0].args[0], "{}.log_softmax(-1)"),) if line and len(calls) == 1 else ()
 
 
-def _other_axis_finding(log_softmax: Node, loss: str, total: float) -> Finding:
-    """Report a log-softmax whose result reaches the loss, but does not run over the classes."""
-    axis, result = log_softmax.get_saved("dim"), log_softmax.get_saved("result")
+def _other_axis_finding(log_softmax: Node, loss: str, total: float, classes: Tensor, batch_size: int) -> Finding:
+    """Report a log-softmax whose result reaches the loss, but does not run over the classes.
+
+    ``classes`` are the values that the loss takes, with the classes along the last axis.
+    """
+    result, axis = log_softmax.get_saved("result"), log_softmax.get_saved("dim")
     shape = tuple(result.shape) if isinstance(result, Tensor) else ()
+    axis = axis % len(shape) if isinstance(axis, int) and shape else axis
+    class_axis = _class_axis(result.detach(), axis, classes) if isinstance(result, Tensor) else None
+    is_of_samples = shape.count(batch_size) == 1 and batch_size > 1 and shape.index(batch_size) == axis
+    cause = f"Axis {axis} is that of the {batch_size} samples of the batch" if is_of_samples else ""
+    if class_axis is not None:
+        cause = f"{f'{cause}; the' if cause else 'The'} {shape[class_axis]} classes are along axis {class_axis}"
+    creation_line = called_attribute_line(log_softmax.line, {"LogSoftmax"})
+    edits = () if class_axis is None else set_axis(creation_line or log_softmax.line, _LOG_SOFTMAXES, str(class_axis))
     return Finding(
         message=f"The input of the {loss} loss is log-probabilities over axis {axis} of shape {shape}, not over the "
         f"classes: their exponentials sum to {total:.3g} over the classes instead of 1.",
-        where=log_softmax.where,
-        cause="The log-softmax runs over another axis than that of the classes.",
-        fix="log_p = logits.log_softmax(-1)   # along the axis that holds the classes in this line",
-        evidence={"sum of exponentials": total, "fed": "log-probabilities", "axis": axis, "shape": shape},
+        where=add_line(log_softmax.where, creation_line) if creation_line else log_softmax.where,
+        cause=f"{cause}." if cause else "The log-softmax runs over another axis than that of the classes.",
+        fix=describe_edits(edits)
+        or (
+            "Take the log_softmax along the axis of the classes."
+            if class_axis is None
+            else f"log_p = logits.log_softmax({class_axis})   # over the {shape[class_axis]} classes"
+        ),
+        edits=edits,
+        evidence={
+            "sum of exponentials": total,
+            "fed": "log-probabilities",
+            "axis": axis,
+            "class axis": class_axis,
+            "shape": shape,
+        },
         explains=(*_CONSEQUENCES, "T607", "T601"),
     )
+
+
+def _class_axis(result: Tensor, axis: int, classes: Tensor) -> int | None:
+    """Return the only axis of a result along which it has the values of one position that the loss takes, in order."""
+    row = classes.reshape(-1, classes.shape[-1])[0]
+    axes = [other for other, length in enumerate(result.shape) if other != axis and length == len(row) > 1]
+    axes = [other for other in axes if bool((result.movedim(other, -1) == row).all(-1).any())]
+    return axes[0] if len(axes) == 1 else None
 
 
 def _kl_div_finding(call: TorchCall, graph: Graph, makers: _Makers, total: float, tolerance: float) -> Finding:
@@ -199,11 +242,20 @@ def _kl_div_finding(call: TorchCall, graph: Graph, makers: _Makers, total: float
         else "The first argument must be log-probabilities of the model; the second argument is probabilities.",
         fix=fixed[0].added[0].strip()
         if fixed
-        else "F.kl_div(F.log_softmax(logits, dim=1), target, reduction='batchmean')",
+        else f"F.kl_div(F.log_softmax(logits, dim={_class_axis_of_divergence(call, axis, tolerance)}), target, "
+        "reduction='batchmean')",
         edits=edits,
         evidence={"sum of exponentials": total, "fed": "kl_div", "axis of sums of 1": axis},
         explains=_CONSEQUENCES,
     )
+
+
+def _class_axis_of_divergence(call: TorchCall, axis: int | None, tolerance: float) -> int:
+    """Return the axis of the classes of a divergence: that along which its shares, or those of its target, sum to 1."""
+    target = call.inputs[1] if len(call.inputs) > 1 else None
+    if axis is None and isinstance(target, Tensor) and target.shape == call.inputs[0].shape:
+        axis = _probability_axis(target.detach(), tolerance)
+    return axis if axis is not None else min(1, call.inputs[0].dim() - 1)
 
 
 def _probability_axis(values: Tensor, tolerance: float) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbdebug.autograd import VALUE_PRESERVING_NODES, Graph, Node, Pattern
+from nbdebug.autograd import Graph, Node, Pattern
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
@@ -19,22 +20,25 @@ from nbdebug.measurements.batch_distributions import BatchDistribution
 from nbdebug.measurements.class_shares import ClassShares
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.weighted_sums import UnnormalizedSum
-from nbdebug.rule_engine.expression_edits import set_axis, value_axis
-from nbdebug.rule_engine.fix_edits import change_head_and_loss
+from nbdebug.rule_engine.expression_edits import is_namespace, only_call, set_axis, value_axis
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.rules.single_values import (
+    SINGLE_OUTPUT,
+    explain_single_value,
+    is_always_single,
+    softmax_name,
+    with_sigmoid,
+)
 from nbdebug.setup import Setup, losses
 from nbdebug.setup.loaders import is_shuffled
 from nbdebug.setup.losses import LossKind, score_tensor
-from nbdebug.setup.source_lines import find_setup_creation
 from nbdebug.source.attribute_makers import called_attribute_line
-from nbdebug.source.edits import replace_node
 from nbdebug.source.location import SourceLine, add_line
 
 _SOFTMAXES = frozenset({"Softmax", "LogSoftmax"})
 _INTO_LOSS = Pattern(_SOFTMAXES, frozenset({"NllLoss", "NllLoss2D", "BinaryCrossEntropy", "MseLoss", "Log"}))
 _FINAL_SOFTMAX = Pattern(_SOFTMAXES, frozenset())
-_LINEAR = Pattern(frozenset({"Addmm", "Mm"}), frozenset(), VALUE_PRESERVING_NODES | {"Add"})
 _CONSEQUENCES = (
     *(
         "L201",
@@ -78,10 +82,10 @@ def softmax_wrong_axis(
     ## What it does
     Reads the axis of each softmax. Reported when it is the batch axis, also if the softmax is written by hand; when a
     softmax that ends the output runs over an axis other than the class axis (time, height, width); when such a softmax,
-    the one inside cross-entropy, or one over the results of a single unit normalizes a single value; and when
-    cross-entropy takes the single outputs of all samples for the classes of one sample. A warning is given if attention
-    scores are normalized along an axis other than the one that the product with the values sums over, and if the
-    weights of a soft argmax or a pooling are.
+    the one inside cross-entropy, or one over the results of a single unit or of a pooling normalizes a single value;
+    and when cross-entropy takes the single outputs of all samples for the classes of one sample. A warning is given if
+    attention scores are normalized along an axis other than the one that the product with the values sums over, and if
+    the weights of a soft argmax or a pooling are.
 
     ## Why it matters
     Over the batch axis, a sample is scored against the other samples: its probabilities depend on them, and a batch of
@@ -141,16 +145,12 @@ def _node_findings(
         shape, axis = _shape_and_axis(node)
         if axis is None:
             continue
-        if (
-            shape[axis] == 1
-            and (node in final_nodes or (len(shape) > 2 and _follows_linear_layer(node)))
-            and batch_size > 1
-        ):
-            explanation = _SINGLE_OUTPUT if node in final_nodes else _single_value(node, shape, axis)
+        if shape[axis] == 1 and (node in final_nodes or is_always_single(node, shape, axis)) and batch_size > 1:
+            explanation = SINGLE_OUTPUT if node in final_nodes else explain_single_value(node, shape, axis)
             value = 0 if "Log" in node.name else 1
             description = f"a single value, so it is always {value} and has no gradient"
             single = _finding(node, shape, axis, description, explanation)
-            yield _with_sigmoid(setup, first_pass, node, loss_kind, single) if node in final_nodes else single
+            yield with_sigmoid(setup, first_pass, node, loss_kind, single) if node in final_nodes else single
         elif axis == 0 and shape[0] == batch_size > 1 and len(shape) > 1 and batch_size not in shape[1:]:
             values = "classes" if node in final_nodes and _has_class_indices(first_pass) else "values"
             description = f"the {batch_size} samples of the batch instead of the {values} of each sample"
@@ -202,7 +202,7 @@ def _flat_batch_finding(
     description = f"the {len(target)} samples of the batch, whose targets do not sum to 1"
     fix = f"loss_fn = nn.{'BCEWithLogitsLoss' if is_probability else 'MSELoss'}()   # one output for each sample"
     finding = replace(_finding(node, tuple(target.shape), 0, description, (_FLAT_BATCH, fix)), edits=())
-    return _with_sigmoid(setup, first_pass, node, loss_kind, finding) if is_probability else finding
+    return with_sigmoid(setup, first_pass, node, loss_kind, finding) if is_probability else finding
 
 
 _SUM_TOLERANCE = 1e-3
@@ -211,34 +211,6 @@ _FLAT_BATCH = (
     "samples of the batch compete with each other."
 )
 _SOFTMAX_CALLS = ("softmax", "log_softmax")
-_SINGLE_OUTPUT = (
-    "Softmax normalizes over all outputs of a sample, and there is only one.",
-    "# for one binary output, remove the softmax and use\nloss_fn = nn.BCEWithLogitsLoss()",
-)
-
-
-def _with_sigmoid(
-    setup: Setup, first_pass: ForwardPass, node: Node, kind: LossKind | NotChecked, finding: Finding
-) -> Finding:
-    """Return the finding with a fix for the user's loss: a sigmoid for the softmax, or binary cross-entropy."""
-    output, target = score_tensor(first_pass.output), first_pass.batch.target
-    if not isinstance(output, Tensor):
-        return finding
-    module = setup.eager_model.get_submodule(node.module) if node.module else None
-    if isinstance(module, nn.Softmax) and kind == "bce":
-        fix = f"model.set_submodule({node.module!r}, nn.Sigmoid())"
-        creation = find_setup_creation(setup, module)
-        sigmoid = (replace_node(creation.file, creation.call, "nn.Sigmoid()"),) if creation else ()
-        return replace(finding, fix=fix, edits=sigmoid, setup_fix=fix)
-    in_model = {part.function for part in first_pass.trace.get_graph(output).nodes}
-    if node.function not in in_model and isinstance(target, Tensor) and target.shape == output.shape:
-        is_probability = bool(((output >= 0) & (output <= 1)).all())
-        fix = f"loss_fn = nn.{'BCELoss' if is_probability else 'BCEWithLogitsLoss'}()"
-        return replace(finding, fix=fix, setup_fix=fix)
-    edits = change_head_and_loss(setup, node.line, ("softmax", "Softmax"), "nn.BCEWithLogitsLoss()")
-    return replace(finding, edits=edits)
-
-
 _OTHER_AXIS = (
     "Each class is normalized over positions, so the probabilities of the classes at a position do not sum to 1.",
     "# over the classes at each position:\nsoftmax(x, dim=1)   # for (N, C, H, W); dim=-1 for (N, T, C)",
@@ -290,14 +262,27 @@ def _batch_finding(
 ) -> Finding:
     """Report a softmax over the samples of a batch; between layers, its axis may be any other one."""
     axes = [str(number) for number, length in enumerate(shape) if number and length > 1]
-    cause, fix = _batch_axis(_call_name(node), values, shape)
-    module = setup.eager_model.get_submodule(node.module or "")
-    if isinstance(module, (nn.Softmax, nn.LogSoftmax)) and module.dim is None:
-        cause = f"{cause} {type(module).__name__}() without dim takes axis 0 for inputs of three axes."
+    cause, fix = _batch_axis(softmax_name(node), values, shape)
+    if name := _call_without_axis(setup, node):
+        cause = f"{cause} {name}() without dim takes axis 0 for inputs of three axes."
     if is_final or len(axes) < 2:
         return _finding(node, shape, 0, description, (cause, fix))
     fix = f"Take the axis that is summed after the softmax: {', '.join(axes[:-1])} or {axes[-1]}."
     return replace(_finding(node, shape, 0, description, (cause, fix)), edits=())
+
+
+def _call_without_axis(setup: Setup, node: Node) -> str:
+    """Return the name of the softmax if neither its call nor its module names the axis, so that torch takes one."""
+    module = setup.eager_model.get_submodule(node.module or "")
+    if isinstance(module, (nn.Softmax, nn.LogSoftmax)):
+        return type(module).__name__ if module.dim is None else ""
+    call = only_call(node.line, _SOFTMAX_CALLS)
+    owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
+    if call is None or len(call.args) != 1 or isinstance(call.args[0], ast.Starred):
+        return ""
+    is_method = owner is not None and not is_namespace(owner)
+    names_axis = any(keyword.arg in ("dim", None) for keyword in call.keywords)
+    return "" if is_method or names_axis else ast.unparse(call.func)
 
 
 def _batch_axis(name: str, values: str, shape: tuple[int, ...]) -> tuple[str, str]:
@@ -305,25 +290,9 @@ def _batch_axis(name: str, values: str, shape: tuple[int, ...]) -> tuple[str, st
     return "Axis 0 is the batch axis.", f"# over the {values} of each sample:\n{name}(x, dim={value_axis(shape)})"
 
 
-def _single_value(node: Node, shape: tuple[int, ...], axis: int) -> tuple[str, str]:
-    """Cause and fix for a softmax between layers whose axis has one value."""
-    others = [number for number in range(1, len(shape)) if number != axis and shape[number] > 1]
-    items = f"such as axis {others[0]} of size {shape[others[0]]}" if len(others) == 1 else "not one of size 1"
-    fix = (
-        f"{_call_name(node)}(x, dim={others[0]})   # over the items"
-        if len(others) == 1
-        else "Take the axis of the items."
-    )
-    return f"The weights of a pooling or an attention must sum to 1 over the axis of the items, {items}.", fix
-
-
 def _has_class_indices(first_pass: ForwardPass) -> bool:
     target = first_pass.batch.target
     return isinstance(target, Tensor) and target.dtype == torch.int64
-
-
-def _call_name(node: Node) -> str:
-    return "log_softmax" if node.name == "LogSoftmax" else "softmax"
 
 
 def _final_softmaxes(first_pass: ForwardPass, graph: Graph) -> set[Node]:
@@ -338,11 +307,6 @@ def _final_softmaxes(first_pass: ForwardPass, graph: Graph) -> set[Node]:
     }
     inner_functions = {node.function for node in output_graph.nodes} - last_functions
     return nodes | {node for node in graph.get_nodes_by_name(*_SOFTMAXES) if node.function not in inner_functions}
-
-
-def _follows_linear_layer(node: Node) -> bool:
-    """Return whether a softmax directly follows a linear layer, so that its size does not depend on the batch."""
-    return any(_LINEAR.search_upstream(node.inputs))
 
 
 def _find_class_axis(setup: Setup, first_pass: ForwardPass, node: Node) -> int | None:
@@ -376,7 +340,7 @@ def _finding(node: Node, shape: tuple[int, ...], axis: int, description: str, ex
     cause, fix = explanation
     creation_line = called_attribute_line(node.line, _SOFTMAXES)  # the line that sets the axis of a module
     return Finding(
-        message=f"{_call_name(node)} over axis {axis} of {shape} runs over {description}.",
+        message=f"{softmax_name(node)} over axis {axis} of {shape} runs over {description}.",
         where=add_line(node.where, creation_line) if creation_line else node.where,
         cause=cause,
         fix=fix,

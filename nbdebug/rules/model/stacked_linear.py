@@ -115,7 +115,11 @@ def _linear_activation(layer: Node) -> Node | None:
 def _describe_cause(activation: Node | None, *, is_lost: bool) -> str:
     if activation is not None:
         return "The activation between the layers has the same slope for all its values, so it is linear."
-    return "The result of the activation is not used." if is_lost else "The activation between the layers is missing."
+    return (
+        "The result of the activation is not used."
+        if is_lost
+        else "No operation between the layers is nonlinear, so both together are one linear map."
+    )
 
 
 def _insert_activations(setup: Setup, modules: list[str]) -> tuple[Edit, ...]:

@@ -22,7 +22,8 @@ from nbdebug.rules.examples import minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import user_variables
 from nbdebug.source.assignments import covering_statement
-from nbdebug.source.edits import describe_edits, insert_after_statement, insert_before, replace_node, wrap_node
+from nbdebug.source.edits import describe_edits, insert_after_statement, replace_node, wrap_node
+from nbdebug.source.imports import imported_function, insert_import
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.search import call_name, choice_branches, enclosing_scope, innermost_loop, syntax_tree
 from nbdebug.source.stored_weights import live_tensors
@@ -199,8 +200,11 @@ def _copy_assigned(line: SourceLine | None) -> tuple[Edit, ...]:
         return ()
     value = statement.value
     shared = [branch for branch in choice_branches(value) if call_name(branch) not in ("deepcopy", "clone")]
-    edit = wrap_node(line.file, shared[0] if len(shared) == 1 else value, "copy.deepcopy({})")
-    return (edit,) if _imports_copy(line.file) else (insert_before(line.file, statement.lineno, "import copy"), edit)
+    copied, place = shared[0] if len(shared) == 1 else value, SourceLine(line.file, statement.lineno)
+    if function := _deepcopy_at(place):
+        return (wrap_node(line.file, copied, f"{function}({{}})"),)
+    imports = insert_import(place, "copy")
+    return (*imports, wrap_node(line.file, copied, "copy.deepcopy({})")) if imports else ()
 
 
 def _stored_parts(value: ast.expr | None) -> list[ast.expr]:
@@ -214,8 +218,8 @@ def _stored_parts(value: ast.expr | None) -> list[ast.expr]:
 
 def _copy_edit(file: str, value: ast.expr) -> Edit:
     """Return the change of a stored state into a copy of it."""
-    template = "copy.deepcopy({})" if _imports_copy(file) else _CLONES
-    return wrap_node(file, value, template)
+    function = _deepcopy_at(SourceLine(file, value.lineno))
+    return wrap_node(file, value, f"{function}({{}})" if function else _CLONES)
 
 
 def _clone_edits(line: SourceLine | None) -> tuple[Edit, ...]:
@@ -232,10 +236,10 @@ def _clone_edits(line: SourceLine | None) -> tuple[Edit, ...]:
     return (wrap_node(line.file, states[0], _CLONES),) if len(states) == 1 else ()
 
 
-def _imports_copy(file: str) -> bool:
-    nodes = ast.walk(syntax_tree(file) or ast.Module([], []))
-    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    return "copy" in imported | user_variables().keys()
+def _deepcopy_at(line: SourceLine) -> str | None:
+    """Return how a line can call ``copy.deepcopy``; None if no import certainly ran before it."""
+    modules = [name for name, value in user_variables().items() if value is copy]
+    return imported_function(line, "copy", "deepcopy", modules)
 
 
 def _uses_alias(alias: WeightAlias) -> bool:

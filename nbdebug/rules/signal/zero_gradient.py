@@ -154,7 +154,7 @@ def _finding_of_unchanged_loss(unchanged: UnchangedLoss, ends: list[BlockedGradi
     return Finding(
         message=f"The loss is exactly {unchanged.value:.4g} for each of {unchanged.draws} random outputs of the model, "
         f"and the gradient of {len(entries)} parameters is 0 in each of the first {EARLY_STEPS} steps "
-        f"({format_names(entries)}): it does not depend on the output.",
+        f"({format_names(entries)}): the loss does not depend on the output.",
         where=get_location(unchanged.infinite_line),
         cause="This line gives infinite values, which the loss then selects or cuts off.",
         fix="# mask with the other sign: +inf before a minimum, -inf before a maximum",
@@ -183,7 +183,7 @@ def _finding(setup: Setup, end: BlockedGradient, is_solved: bool, is_unselected:
             "gradients whose sum is zero" if end.cancels else "only zeros"
         )
     return Finding(
-        message=f"The gradient of {len(end.entries)} parameters that the loss depends on is exactly 0 in each of the "
+        message=f"The gradient of {len(end.entries)} parameters with a path to the loss is exactly 0 in each of the "
         f"first {EARLY_STEPS} steps ({format_names(end.entries)}): {reason}.",
         where=where,
         cause="The loss is zero on these batches."
@@ -223,7 +223,7 @@ def _finding_of_direction(end: BlockedGradient) -> Finding:
         reason = "the loss reads this direction after one step only, before the state is used"
         cause = "At the last position, the reverse direction has read only the last step of the sequence."
     else:
-        reason = f"the loss does not depend on the {direction} direction"
+        reason = f"the loss gives the output of the {direction} direction no gradient"
         cause = "This line selects the output of the other direction."
     if is_step and not is_reverse:
         cause = "The loss reads the output at the first position, or each sequence has one step."
@@ -259,7 +259,7 @@ def _without_rounding(finding: Finding, node: Node | None) -> Finding:
 
 def _cause_of_operation(end: BlockedGradient) -> str:
     if end.cancels:
-        return "Two terms that depend on the same output cancel, as in the difference of an output and itself."
+        return "The gradients of several terms cancel, as in the difference of an output and itself."
     if end.node is not None and end.node.name in _DRAWS:
         return "It draws random numbers. A draw passes no gradient to the parameters of its distribution."
     if end.node is None:

@@ -219,6 +219,40 @@ def test_split_with_unlabeled_samples_is_not_compared(code: str) -> None:
     assert fault_messages(two_split_setup((X[:300][known == 2], known[known == 2]), (X[300:], Y[300:])), "D119")
 
 
+# By name: the labels of both splits, the severity of D119, and a part of its cause.
+MISSING: dict[str, tuple[Tensor, Tensor, str, str]] = {
+    "unlabeled samples of another domain": (Y[:300], torch.zeros(100).long(), "note", "placeholder"),
+    "one class for all": (Y[:300], torch.ones(100).long(), "note", "placeholder"),
+    "sorted, the last class for validation": (
+        Y[:300].clamp(max=1).sort()[0],
+        torch.ones(100).long(),
+        "warning",
+        "stored in the order of their classes",
+    ),
+    "sorted from the last class on": (
+        Y[:300].sort(descending=True)[0],
+        torch.zeros(100).long(),
+        "warning",
+        "stored in the order of their classes",
+    ),
+    "classes from different sources": (Y[:300], Y[:100].clamp(max=1), "warning", "different sources"),
+    "new class": (Y[:300].clamp(max=1), torch.full((100,), 2), "warning", "different sources"),
+}
+
+
+def test_d110_cause_names_no_order_that_was_not_measured() -> None:
+    (finding,) = rule_findings(class_count_setup([200, 80, 20], [20, 30, 60]), "D110")
+    assert "Possible causes are" in finding.cause
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_d119_cause_is_what_the_order_of_the_labels_shows(name: str) -> None:
+    train, val, severity, cause = MISSING[name]
+    findings = rule_findings(two_split_setup((X[:300], train), (X[300:], val)), "D119")
+    assert findings
+    assert all(finding.severity == severity and cause in finding.cause for finding in findings)
+
+
 @pytest.mark.parametrize(
     ("build", "code"),
     [

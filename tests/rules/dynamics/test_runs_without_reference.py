@@ -80,6 +80,28 @@ def test_validation_loss_that_passed_its_minimum_is_overfitting() -> None:
     assert turn.step > 0
 
 
+# By name: the validation losses, those of training, the number of validation samples, and whether it is overfitting.
+SPLIT_SIZES: dict[str, tuple[list[float], list[float], int, bool]] = {
+    "small rise on 16 samples": ([2.3, 1.0, 0.9, 1.1, 1.3], [2.3, 0.9, 0.7, 0.4, 0.2], 16, False),
+    "the same rise on 90 samples": ([2.3, 1.0, 0.9, 1.1, 1.3], [2.3, 0.9, 0.7, 0.4, 0.2], 90, True),
+    "the same rise on 1,000 samples": ([2.3, 1.0, 0.9, 1.1, 1.3], [2.3, 0.9, 0.7, 0.4, 0.2], 1000, True),
+    "the same rise on an unknown number": ([2.3, 1.0, 0.9, 1.1, 1.3], [2.3, 0.9, 0.7, 0.4, 0.2], 0, True),
+    "large rise on 16 samples": ([2.3, 1.2, 1.0, 2.0, 2.6], [2.3, 0.9, 0.7, 0.3, 0.05], 16, True),
+    "single small rise on 10 samples": ([2.3, 1.0, 1.6], [2.3, 0.8, 0.2], 10, False),
+    "single large rise on 10 samples": ([2.3, 1.0, 2.4], [2.3, 0.8, 0.2], 10, True),
+    "slightly worse than at the start, 9 samples": ([2.3, 2.9], [2.3, 0.05], 9, False),
+    "slightly worse than at the start, 900 samples": ([2.3, 2.9], [2.3, 0.05], 900, True),
+}
+
+
+@pytest.mark.parametrize("name", SPLIT_SIZES)
+def test_t609_rise_of_a_small_validation_split_must_exceed_its_noise(name: str) -> None:
+    val, train, samples, expected = SPLIT_SIZES[name]
+    record = validation_record(val, 0.6, train)
+    record.about["val_samples"] = samples
+    assert (find_overfitting(summarize_run(record)) is not None) is expected
+
+
 @pytest.mark.parametrize(("score", "expected"), [(0.1, False), (0.15, False), (0.6, True)])
 def test_validation_measured_twice_is_overfitting_only_if_something_was_learned(score: float, expected: bool) -> None:
     record = validation_record([2.3, 3.5], score, [2.3, 0.05])

@@ -153,6 +153,87 @@ def test_nll_without_log_softmax_names_the_log_softmax_over_another_axis() -> No
     assert not rule_findings(minimal_setup(ClassOfDepth(2), STRIPS, LETTERS, position_loss), "L204")
 
 
+PIXELS = torch.randn(32, 3, 6, 7, generator=torch.Generator().manual_seed(3))
+LABELS_OF_PIXELS = torch.randint(0, 5, (32, 6, 7), generator=torch.Generator().manual_seed(4))
+Source = tuple[Callable[[], nn.Module], Tensor, Tensor, Loss]
+
+
+def over_samples_of_frames(logits: Tensor, letters: Tensor) -> Tensor:
+    frames = logits.transpose(0, 1)
+    return ctc(frames.log_softmax(1).transpose(0, 1), letters)
+
+
+def over_columns(logits: Tensor, labels: Tensor) -> Tensor:
+    return F.nll_loss(F.log_softmax(logits, dim=-1), labels)
+
+
+def over_steps_before_exchange(scores: Tensor, letters: Tensor) -> Tensor:
+    return F.nll_loss(torch.log_softmax(scores[:, :3], dim=1).transpose(1, 2), letters)
+
+
+def over_steps_before_flattening(scores: Tensor, letters: Tensor) -> Tensor:
+    return F.nll_loss(scores[:, :3].log_softmax(1).flatten(0, 1), letters.flatten())
+
+
+def of_shares_before_flattening(scores: Tensor, letters: Tensor) -> Tensor:
+    return F.nll_loss(scores[:, :3].softmax(-1).flatten(0, 1), letters.flatten())
+
+
+# By name: model, inputs, targets, loss; the axis of the softmax, that of the classes there, and the edited line.
+AXES: dict[str, tuple[Source, str, str]] = {
+    "samples of time-first frames": (
+        (lambda: nn.Linear(6, 5), STRIPS, LETTERS, over_samples_of_frames),
+        "Axis 1 is that of the 16 samples of the batch; the 5 classes are along axis 2.",
+        "return ctc(frames.log_softmax(2).transpose(0, 1), letters)",
+    ),
+    "columns of pixels": (
+        (lambda: nn.Conv2d(3, 5, 1), PIXELS, LABELS_OF_PIXELS, over_columns),
+        "The 5 classes are along axis 1.",
+        "return F.nll_loss(F.log_softmax(logits, dim=1), labels)",
+    ),
+    "steps before an exchange of axes": (
+        (lambda: nn.Linear(6, 5), STRIPS, LETTERS, over_steps_before_exchange),
+        "The 5 classes are along axis 2.",
+        "return F.nll_loss(torch.log_softmax(scores[:, :3], dim=2).transpose(1, 2), letters)",
+    ),
+    "steps before flattening": (
+        (lambda: nn.Linear(6, 5), STRIPS, LETTERS, over_steps_before_flattening),
+        "The 5 classes are along axis 2.",
+        "return F.nll_loss(scores[:, :3].log_softmax(2).flatten(0, 1), letters.flatten())",
+    ),
+    "samples of single scores": (
+        (lambda: nn.Sequential(nn.Flatten(), nn.Linear(72, 5), nn.LogSoftmax(0)), STRIPS, LETTERS[:, 0], nn.NLLLoss()),
+        "Axis 0 is that of the 16 samples of the batch; the 5 classes are along axis 1.",
+        "Write `log_p = logits.log_softmax(1)` (over the 5 classes).",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_l204_fix_takes_the_axis_that_the_classes_have_in_the_log_softmax(name: str) -> None:
+    (build, inputs, targets, loss_fn), cause, fix = AXES[name]
+    torch.manual_seed(0)
+    (finding,) = rule_findings(minimal_setup(build(), inputs, targets, loss_fn), "L204")
+    assert finding.cause == cause
+    assert finding.fix == fix
+
+
+def test_l204_fix_for_probabilities_takes_the_axis_of_their_softmax() -> None:
+    torch.manual_seed(0)
+    setup = minimal_setup(nn.Linear(6, 5), STRIPS, LETTERS, of_shares_before_flattening)
+    (finding,) = rule_findings(setup, "L204")
+    assert "F.log_softmax(logits, dim=2)" in finding.fix
+
+
+@pytest.mark.parametrize(("model", "axis"), [(nn.Conv2d(3, 5, 1), 1), (nn.Conv2d(3, 7, 1), -1)])
+def test_l204_fix_for_divergences_takes_the_axis_along_which_the_targets_sum_to_one(
+    model: nn.Module, axis: int
+) -> None:
+    targets = torch.randn(32, model.weight.shape[0], 6, 7).softmax(axis)
+    (finding,) = rule_findings(minimal_setup(model, PIXELS, targets, nn.KLDivLoss(reduction="batchmean")), "L204")
+    assert f"dim={axis % 4})" in finding.fix
+
+
 TEXTS = {
     "encoded on reading": (
         "        return self.strips[i], self.encode(self.words[i])\n"

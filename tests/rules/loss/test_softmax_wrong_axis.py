@@ -364,6 +364,41 @@ def test_l206_cross_entropy_over_the_single_outputs_of_a_batch_fires_in_a_loop(l
     assert [finding.code for finding in result.report.findings if finding.code == "L206"] == ["L206"] * count
 
 
+def softmax_without_axis(x: Tensor) -> Tensor:
+    return F.softmax(x)
+
+
+def softmax_with_dtype(x: Tensor) -> Tensor:
+    return nn.functional.softmax(x, dtype=torch.float32)
+
+
+def log_softmax_without_axis(x: Tensor) -> Tensor:
+    return F.log_softmax(x).exp()
+
+
+def softmax_of_axis(x: Tensor) -> Tensor:
+    return F.softmax(x, 0)
+
+
+def softmax_of_dim(x: Tensor) -> Tensor:
+    return F.softmax(x, dim=0)
+
+
+def softmax_method(x: Tensor) -> Tensor:
+    return x.softmax(0)
+
+
+class SoftmaxCall(nn.Module):
+    """A module of the user's whose softmax is a call of a function."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
 class _Weighing(nn.Module):
     """A mean of steps by weights whose softmax names its axis or leaves it to torch."""
 
@@ -378,8 +413,64 @@ class _Weighing(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:Implicit dimension choice")
-@pytest.mark.parametrize(("softmax", "is_implicit"), [(nn.Softmax(), True), (nn.Softmax(0), False)])
-def test_axis_that_torch_takes_without_dim_is_explained(softmax: nn.Module, is_implicit: bool) -> None:
+@pytest.mark.parametrize(
+    ("softmax", "name"),
+    [
+        (nn.Softmax(), "Softmax"),
+        (nn.Softmax(0), ""),
+        (SoftmaxCall(softmax_without_axis), "F.softmax"),
+        (SoftmaxCall(softmax_with_dtype), "nn.functional.softmax"),
+        (SoftmaxCall(log_softmax_without_axis), "F.log_softmax"),
+        (SoftmaxCall(softmax_of_axis), ""),
+        (SoftmaxCall(softmax_of_dim), ""),
+        (SoftmaxCall(softmax_method), ""),
+    ],
+)
+def test_axis_that_torch_takes_without_dim_is_explained(softmax: nn.Module, name: str) -> None:
     torch.manual_seed(0)
     (finding,) = rule_findings(minimal_setup(_Weighing(softmax), *points(), nn.CrossEntropyLoss()), "L206")
-    assert ("Softmax() without dim takes axis 0 for inputs of three axes." in finding.cause) is is_implicit
+    assert ("() without dim takes axis 0 for inputs of three axes." in finding.cause) is bool(name)
+    assert f" {name}() without dim" in finding.cause or not name
+
+
+class ChannelGate(nn.Module):
+    """Multiplies channels, or positions, by weights that are computed from a summary of the map."""
+
+    def __init__(self, weigh: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.body, self.mix = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 4, 1)
+        self.weigh, self.head = weigh, nn.Linear(4 * 6 * 8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.body(x))
+        scores: Tensor = self.head((self.weigh(self.mix(x)) * x).flatten(1))
+        return scores
+
+
+SPATIAL_MEAN, SPATIAL_MAXIMUM = nn.AdaptiveAvgPool2d(1), nn.AdaptiveMaxPool2d(1)
+POOLED_AXES: dict[str, Callable[[Tensor], Tensor]] = {
+    "width of an average pooling": lambda x: SPATIAL_MEAN(x).softmax(-1),
+    "height of a maximum pooling": lambda x: torch.softmax(SPATIAL_MAXIMUM(x), dim=2),
+    "mean that keeps its axes": lambda x: x.mean((2, 3), keepdim=True).softmax(3),
+    "scaled maximum of channels": lambda x: (2 * x.amax(1, keepdim=True)).tanh().softmax(1),
+    "flat pooling": lambda x: nn.AdaptiveAvgPool1d(1)(x.flatten(2)).softmax(2)[..., None],
+}
+HEALTHY_AXES: dict[str, Callable[[Tensor], Tensor]] = {
+    "channels of an average pooling": lambda x: SPATIAL_MEAN(x).softmax(1),
+    "width of a maximum over the height": lambda x: x.amax(2, keepdim=True).softmax(3),
+    "positions of a mean over the channels": lambda x: x.mean(1, keepdim=True).flatten(2).softmax(2).view(-1, 1, 6, 8),
+    "positions": lambda x: x.flatten(2).softmax(2).view_as(x),
+    "one position of the data": lambda x: x[:, :, :1, :1].softmax(2),
+    "sigmoid of a pooling": lambda x: SPATIAL_MEAN(x).sigmoid(),
+}
+
+
+@pytest.mark.parametrize("name", [*POOLED_AXES, *HEALTHY_AXES])
+def test_l206_softmax_over_an_axis_that_was_pooled_fires(name: str) -> None:
+    torch.manual_seed(0)
+    setup = minimal_setup(
+        ChannelGate((POOLED_AXES | HEALTHY_AXES)[name]), IMAGES, MASKS[:, 0, 0], nn.CrossEntropyLoss()
+    )
+    found = rule_findings(setup, "L206")
+    assert len(found) == (name in POOLED_AXES)
+    assert all("leaves one value along axis" in finding.cause for finding in found)

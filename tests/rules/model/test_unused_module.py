@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup, network, points
-from tests.rules.rule_findings import checkup_findings
+from nbdebug.rules.model.unused_module import bad
+from tests.rules.rule_findings import checkup_findings, rule_findings
 
 
 def findings(model: nn.Module) -> list[Finding]:
@@ -103,3 +104,8 @@ def test_unused_module_of_activation_ranks_before_stacked_linear() -> None:
     model.net = net
     report = Debugger.of(minimal_setup(model, *points(), nn.CrossEntropyLoss())).checkup()
     assert [finding.code for finding in report.faults] == ["M315", "M308"]
+
+
+def test_m315_cause_claims_nothing_about_the_place_of_creation() -> None:
+    (finding,) = rule_findings(bad(), "M315")
+    assert finding.cause == "A module has an effect only where forward calls it."

@@ -13,6 +13,7 @@ from torch import nn
 from nbdebug.debugger import Debugger
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import classifier
+from nbdebug.source.edits import apply_edits
 from tests.source.source_modules import load_module
 
 _LOADS = "    def sync(self):\n        self.target.load_state_dict(self.online.state_dict())\n"
@@ -64,10 +65,13 @@ def test_copied_network_is_quiet(name: str, tmp_path: Path) -> None:
     assert findings_of_program(HEALTHY[name], tmp_path) == []
 
 
-def findings_of_program(text: str, tmp_path: Path) -> list[Finding]:
+_IMPORTS = "import copy\nfrom dataclasses import dataclass\n"
+
+
+def findings_of_program(text: str, tmp_path: Path, imports: str = _IMPORTS) -> list[Finding]:
     """Return the findings of R905 on a loop that loads the state of a network by the call that a program returns."""
     file = tmp_path / "networks.py"
-    program = load_module(file, f"import copy\nfrom dataclasses import dataclass\n{text}")
+    program = load_module(file, f"{imports}{text}")
     setup = classifier()
     load, debugger = program.build(setup.model), Debugger.of(setup)
     with debugger.watch():
@@ -77,6 +81,46 @@ def findings_of_program(text: str, tmp_path: Path) -> list[Finding]:
             setup.optimizers[0].step()
         load()
     return [finding for finding in debugger.findings if finding.code == "R905"]
+
+
+_PAIR = "class Pair:\n    def __init__(self, online, late=True):\n        self.online, self.late = online, late\n"
+_FOLLOW = "    def sync(self):\n        self.target.load_state_dict(self.online.state_dict())\n"
+_BUILD = "def build(net):\n    return Pair(net).sync\n"
+# By name: a program without an import of copy at the start, which must run after the edits of the finding.
+IMPORTS: dict[str, str] = {
+    "no import": f"{_PAIR}        self.target = online\n{_FOLLOW}{_BUILD}",
+    "else on one line": f"{_PAIR}        if not late: self.target = None\n        else: self.target = online\n"
+    f"{_FOLLOW}{_BUILD}",
+    "branch on one line": f"{_PAIR}        if late: self.target = online\n{_FOLLOW}{_BUILD}",
+    "handler on one line": f"{_PAIR}        try: online.missing\n        except AttributeError: self.target = online\n"
+    f"{_FOLLOW}{_BUILD}",
+    "import in another function": f"def other():\n    import copy\n{_PAIR}        self.target = online\n"
+    f"{_FOLLOW}{_BUILD}",
+    "import in a branch that does not run": f"if __name__ == 'other':\n    import copy\n"
+    f"{_PAIR}        self.target = online\n{_FOLLOW}{_BUILD}",
+    "import in a branch of the function": f"{_PAIR}        if not late:\n            import copy\n"
+    f"        self.target = online\n{_FOLLOW}{_BUILD}",
+    "import of types only": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import copy\n"
+    f"{_PAIR}        self.target = online\n{_FOLLOW}{_BUILD}",
+    "import by another name": f"import copy as duplicate\n{_PAIR}        self.target = online\n{_FOLLOW}{_BUILD}",
+    "import of the function": f"from copy import deepcopy\n{_PAIR}        self.target = online\n{_FOLLOW}{_BUILD}",
+    "import after the line": f"{_PAIR}        self.target = online\n        import copy\n{_FOLLOW}{_BUILD}",
+    "decorated function": "import functools\nPAIRS = {}\n@functools.cache\ndef build(net):\n"
+    "    PAIRS['target'] = net\n    return lambda: PAIRS['target'].load_state_dict(net.state_dict())\n",
+    "import of another function of its name": f"from copy import copy\n{_PAIR}        self.target = online\n"
+    f"{_FOLLOW}{_BUILD}",
+    "parameter of its name": f"{_PAIR.replace('late', 'copy')}        self.target = online\n{_FOLLOW}{_BUILD}",
+}
+_WITHOUT_EDIT = ("branch on one line", "import of another function of its name", "parameter of its name")
+
+
+@pytest.mark.parametrize("name", IMPORTS)
+def test_edit_of_aliased_network_is_valid_wherever_copy_is_imported(name: str, tmp_path: Path) -> None:
+    (finding,) = findings_of_program(IMPORTS[name], tmp_path, imports="")
+    assert (not finding.edits) == (name in _WITHOUT_EDIT)
+    repaired = apply_edits((tmp_path / "networks.py").read_text(encoding="utf-8"), finding.edits)
+    (tmp_path / "repaired").mkdir()
+    assert bool(findings_of_program(repaired, tmp_path / "repaired", imports="")) == (name in _WITHOUT_EDIT)
 
 
 @pytest.mark.parametrize("deep", [False, True])
