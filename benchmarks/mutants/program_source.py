@@ -92,6 +92,14 @@ class ProgramSource(SourceText):
 
     # Parts of a training program
 
+    def has_local_mask(self) -> bool:
+        """Check whether a mask hides positions on both sides of each one, so that none of its sides is the future."""
+        return any(
+            {"triu", "tril"} <= {callee(call) for call in self.nodes(ast.Call, within=statement)}
+            for statement in self.run_nodes(ast.stmt)
+            if not isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.If, ast.With))
+        )
+
     def root(self) -> ast.Call | None:
         """Return the constructor call of the whole model."""
         calls = [call for call in self.nodes(ast.Call) if "" in self.owners(call)]

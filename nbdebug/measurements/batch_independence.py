@@ -15,6 +15,7 @@ from nbdebug.finding import Location
 from nbdebug.measurements.collation import collates_by_user
 from nbdebug.measurements.crossed_copies import CrossedCopies, find_crossed_copies
 from nbdebug.measurements.forward_pass import ForwardPass
+from nbdebug.measurements.input_usage import find_shared_row_input
 from nbdebug.measurements.parameter_coverage import MODULE_ATTRIBUTES, iterate_members
 from nbdebug.measurements.perturbation import (
     EvalOutputs,
@@ -43,6 +44,7 @@ class SampleMixing:
 
     ``is_scattered`` is True if each of their outputs changed in a part of its values only. ``crossed_copies`` is the
     tensor through which samples mix if its rows are copies of each sample in another order than those that it meets.
+    ``shared_row_input`` is the input of which all outputs read the first row and no other one.
     """
 
     changed_sample: int
@@ -51,6 +53,7 @@ class SampleMixing:
     mixing_calls: tuple[MixingCall, ...]
     is_scattered: bool = False
     crossed_copies: CrossedCopies | None = None
+    shared_row_input: str | None = None
 
 
 @measurement
@@ -78,7 +81,9 @@ def sample_mixing(eval_outputs: EvalOutputs) -> SampleMixing:
     entries = max(1, len(eval_outputs.outputs[0]) // size) if eval_outputs.outputs[0].dim() else 1
     mixing_calls = track_change(eval_outputs, changed, [0], size, entries) if is_tracked else ()
     crossed = find_crossed_copies(eval_outputs, changed, size) if affected_samples else None
-    return SampleMixing(0, size, affected_samples, mixing_calls, is_scattered, crossed)
+    is_everywhere = len(affected_samples) == size - 1 > 0 and is_batch_first_throughout(eval_outputs)
+    shared_row = find_shared_row_input(eval_outputs, size) if is_everywhere and crossed is None else None
+    return SampleMixing(0, size, affected_samples, mixing_calls, is_scattered, crossed, shared_row)
 
 
 def _is_sequence_first(module: nn.Module) -> bool:

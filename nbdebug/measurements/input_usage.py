@@ -1,4 +1,4 @@
-"""Find inputs that do not influence the output."""
+"""Find inputs, and rows and steps of inputs, that do not influence the output."""
 
 from __future__ import annotations
 
@@ -60,6 +60,46 @@ def display_names(names: list[str], answers: EvalOutputs) -> list[str]:
     parameters = list(inspect.signature(answers.setup.eager_model.forward).parameters)
     names_by_position = {str(position): name for position, name in enumerate(parameters)}
     return [names_by_position.get(name, name) for name in names]
+
+
+def find_shared_row_input(answers: EvalOutputs, size: int) -> str | None:
+    """Return the name of the input of which the outputs of all samples read the first row, and no other one.
+
+    None if there is no such input, or if the model rejects other rows.
+    """
+    for name, rows in answers.inputs.items():
+        try:
+            if _has_differing_rows(rows, size) and _is_only_first_read(answers, rows):
+                return display_names([name], answers)[0]
+        except NotChecked:
+            continue
+    return None
+
+
+def _has_differing_rows(rows: Tensor, size: int) -> bool:
+    """Return whether the rows of samples, the first aside, differ, and are not lengths sorted from the largest on.
+
+    Of sorted lengths, the first one is the length of the batch.
+    """
+    if size < 3 or not rows.dim() or len(rows) != size or torch.equal(rows[1:], rows[1:].roll(1, 0)):
+        return False
+    return rows.dim() > 1 or rows.is_floating_point() or bool((rows > rows[0]).any())
+
+
+def _is_only_first_read(answers: EvalOutputs, rows: Tensor) -> bool:
+    """Return whether the first row changes all rows of the output, and the others none: they may equal the first."""
+    if bool(_changed_rows(answers, rows, rows[:1].expand_as(rows).clone()).any()):
+        return False
+    other = next(k for k in range(1, len(rows)) if not torch.equal(rows[k], rows[0]))
+    return bool(_changed_rows(answers, rows, torch.cat([rows[other : other + 1], rows[1:]])).all())
+
+
+def _changed_rows(answers: EvalOutputs, rows: Tensor, replacement: Tensor) -> Tensor:
+    """Return which rows of the output change with the rows of an input."""
+    changed = answers.changed_values(
+        answers.predict(answers.transform_inputs(lambda leaf: replacement if leaf is rows else leaf))[0]
+    )
+    return changed.flatten(1).any(1) if changed.dim() > 1 else changed
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,8 @@ def disproved_by_step(setup: Setup, step: TracedStep) -> set[str]:
 class RecordedCall(Setup):
     """A setup of one batch: the arguments that a loop has passed to the model, and the target of its loss, if known.
 
-    ``is_other`` is True if the loop passes other arguments than the setup, such as a mask or a part of a sequence.
+    ``is_other`` is True if the loop passes other arguments than the setup, such as a mask or a part of a sequence, and
+    ``has_other_tokens`` if it passes sequences of integers of the same shapes, but with other values.
     ``head`` is the same call with the loss of the loop, if that compares one output with one target. ``loss_value`` is
     the loss of ``output``, which is None if it is large. ``argument_lines`` are the lines of the loop that made tensor
     arguments, by their numbers; ``target_line`` is the one that made the target of the loss.
@@ -107,6 +108,7 @@ class RecordedCall(Setup):
 
     recorded: Batch | None = None
     is_other: bool = False
+    has_other_tokens: bool = False
     head: HeadSetup | None = None
     output: Any = None
     loss_value: float = math.nan
@@ -134,6 +136,7 @@ def record_call(setup: Setup, step: TracedStep) -> RecordedCall:
         **own,
         recorded=recorded,
         is_other=_passes_other_arguments(setup, step),
+        has_other_tokens=_passes_other_tokens(setup, step),
         output=tree_map(step.output, _copy) if is_small else None,
         loss_value=float(step.loss.detach()),
         argument_lines=step.argument_lines,
@@ -201,6 +204,18 @@ def _passes_other_arguments(setup: Setup, step: TracedStep) -> bool:
         return False
     expected = setup.split_batch(step.batch.raw)
     return _shapes(expected) != _shapes(step.batch)
+
+
+def _passes_other_tokens(setup: Setup, step: TracedStep) -> bool:
+    """Return whether the loop passes sequences of integers with other values than the setup, as after a shift."""
+    if step.batch.raw is None or _passes_other_arguments(setup, step):
+        return False
+    expected = setup.split_batch(step.batch.raw)
+    pairs = zip(_tensors((expected.args, expected.kwargs)), _tensors((step.batch.args, step.batch.kwargs)), strict=True)
+    return any(
+        passed.dim() > 1 and passed.dtype == torch.int64 == own.dtype and not _are_equal(own, passed)
+        for (_, own), (_, passed) in pairs
+    )
 
 
 def _sample_positions(setup: Setup, step: TracedStep) -> tuple[int, ...] | None:

@@ -102,7 +102,23 @@ def _match_input_to_target(answers: EvalOutputs, target: Tensor) -> tuple[str, i
                 offsets = [offset for offset in _CANDIDATE_OFFSETS if _is_shifted_copy(x, y, offset)]
                 if len(offsets) == 1:
                     return name, axis, offsets[0]
+    for name, input in answers.inputs.items():
+        if not _is_label(answers.batch, name, target) and _is_wrapped_copy(input, target):
+            return name, 1, 0
     raise NotChecked("the targets are not the shifted inputs")
+
+
+def _is_wrapped_copy(input: Tensor, target: Tensor) -> bool:
+    """Return whether tokens are the target, except at the last position, where they hold other ones.
+
+    ``roll`` makes such an input: it brings the next token to each position, and the first one to the last. A token that
+    is the same in all samples stands for a mask or the end instead.
+    """
+    is_tokens = input.dim() == 2 and input.dtype == target.dtype and input.dtype in (torch.int64, torch.int32)
+    if not is_tokens or input.shape != target.shape or len(torch.unique(input[:, -1])) < 2:
+        return False
+    is_copied = bool((input != target)[:, -1].any()) and int(target[:, -1].min()) >= 0
+    return is_copied and _is_shifted_copy(input.t()[:-1], target.t()[:-1], 0)
 
 
 def _features_of_shape(input: Tensor, shape: torch.Size, axis: int) -> list[Tensor]:

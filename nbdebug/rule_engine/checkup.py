@@ -207,12 +207,14 @@ def judge_call(
     """Return the findings on a model by the arguments that a loop has passed to it.
 
     They are those of the rules on models that a checkup could not ask, and of all if the loop passes other arguments
-    than the checkup, and then those on the shift between the arguments and the target of the loop's loss, if it is
-    known. With ``only_targets``, only the latter are asked, as after a watch without a checkup. No rule starts after
+    than the checkup. Those on the shift between the arguments and the target of the loop's loss, if it is known, are
+    also asked if only the tokens are other ones. With ``only_targets``, only the latter are asked, as after a watch
+    without a checkup. No rule starts after
     ``seconds`` of the processor time of this thread.
     """
     codes = frozenset[str]() if only_targets else CALL_RULES if call.is_other else CALL_RULES - {*checked_rules}
-    codes |= TARGET_CALL_RULES if call.is_other and call.head is not None else frozenset()
+    has_other_inputs = call.is_other or call.has_other_tokens
+    codes |= TARGET_CALL_RULES if has_other_inputs and call.head is not None else frozenset()
     rules = [rule for rule in project_rules() if rule.code in codes]
     if not rules or call.passes_communicate:
         return Report()

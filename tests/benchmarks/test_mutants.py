@@ -118,6 +118,21 @@ def test_sampled_programs_have_places_for_most_operators(sources: dict[str, Prog
     assert len(find_programs()) >= 20
 
 
+@pytest.mark.parametrize(
+    ("mask", "is_local"),
+    [
+        ("hidden.triu(3) + hidden.tril(-3)", True),
+        ("torch.ones(8, 8).triu(2).bool() | torch.ones(8, 8).tril(-2).bool()", True),
+        ("hidden.triu(1)", False),
+        ("torch.tril(hidden)", False),
+    ],
+)
+def test_masks_of_local_attention_are_no_causal_masks(mask: str, is_local: bool) -> None:
+    lines = ["import torch", "def make_mask(hidden):", f"    return {mask}"]
+    source = ProgramSource("\n".join(lines), record={"lines": [1, 2, 3], "roles": {}})
+    assert source.has_local_mask() == is_local
+
+
 def test_mutant_blames_the_line_that_it_changes(sources: dict[str, ProgramSource]) -> None:
     source = sources["tumors_mlp"]
     (mutation,) = finder("sum_over_the_batch")(source)

@@ -292,7 +292,8 @@ def padding_mask_forgotten(s: ProgramSource) -> Iterator[Mutation]:
 @operator("M305", "D126 D115", fact="computes otherwise")
 def causal_mask_forgotten(s: ProgramSource) -> Iterator[Mutation]:
     """A model of the next token sees the tokens that it has to predict."""
-    for call, keyword in _mask_keywords(s, "attn_mask", "mask", "src_mask", "tgt_mask"):
+    masks = _mask_keywords(s, "attn_mask", "mask", "src_mask", "tgt_mask")
+    for call, keyword in masks if not s.has_local_mask() else ():
         flags = [s.replace(k.value, "False") for k in call.keywords if k.arg in ("is_causal", "tgt_is_causal")]
         edits = (s.replace(keyword.value, "None"), *flags)
         yield mutate(*edits, blamed=[s.statement(call)], modules=s.owners(call, "called"))

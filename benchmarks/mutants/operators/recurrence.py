@@ -59,7 +59,7 @@ def recurrent_net_reads_the_first_step_only(s: ProgramSource) -> Iterator[Mutati
         yield _change_input(s, call, made, "{}.narrow(STEPS, 0, 1).expand_as({})")
 
 
-@operator("M301", "M306 O503 G416", fact="parameters stay")
+@operator("M301 G416", "M306 O503", fact="parameters stay")
 def second_direction_ignored(s: ProgramSource) -> Iterator[Mutation]:
     """The states of the forward direction stand in the place of those of the backward direction."""
     for call, made in _recurrent_calls(s):

@@ -20,13 +20,17 @@ def _fills(s: ProgramSource) -> Iterator[tuple[ast.Call, ast.expr, ast.expr, ast
 
 
 def _masks(s: ProgramSource) -> Iterator[tuple[ast.expr, list[str]]]:
-    """Yield the masks that are given to attention functions, and the modules in which that happens."""
+    """Yield the masks that are given to attention functions, and the modules in which that happens.
+
+    Masks of local attention are left out: a model without them sees more, and is no mistake.
+    """
     for _, _, mask, _, modules in _fills(s):
         yield mask, modules
+    names = ("key_padding_mask", "attention_mask", *(() if s.has_local_mask() else ("attn_mask",)))
     for function in s.forwards():
         for call in s.run_nodes(ast.Call, within=function):
             for keyword in call.keywords:
-                if keyword.arg in ("attn_mask", "key_padding_mask", "attention_mask"):
+                if keyword.arg in names:
                     yield keyword.value, [*modules_of(s, function), *s.owners(call, "called")]
 
 
@@ -67,7 +71,8 @@ def mask_after_softmax(s: ProgramSource) -> Iterator[Mutation]:
 
 
 def _triangles(s: ProgramSource) -> Iterator[ast.Call]:
-    for call in s.run_nodes(ast.Call):
+    """Yield the calls that make causal masks."""
+    for call in s.run_nodes(ast.Call) if not s.has_local_mask() else ():
         if callee(call) in ("triu", "tril") and len(call.args) == 1 and s.above(call, ast.FunctionDef) is not None:
             yield call
 

@@ -79,9 +79,10 @@ def batch_mixing(
     Changes one sample and checks whether the outputs for the other samples change. The finding names the call in which
     samples first mix: a recurrent layer or an attention that takes the batch axis for the sequence axis, or a softmax,
     normalization or layer along the batch axis, a sum over an axis that a ``view`` took for another, a mask of one
-    sample for all, or one that is repeated for the heads with ``repeat`` in place of ``repeat_interleave``. Intended
-    mixing is reported as a note: attention over the batch written out, shuffled or shifted rows. Batch statistics in
-    eval mode are a warning if the layer keeps no running statistics. The rule also reports outputs that depend on the
+    sample for all, or one that is repeated for the heads with ``repeat`` in place of ``repeat_interleave``, or a row of
+    an input that is read for all samples. Intended mixing is reported as a note: attention over the batch written out,
+    shuffled or shifted rows. Batch statistics in eval mode are a warning if the layer keeps no running statistics. The
+    rule also reports outputs that depend on the
     position of a sample in the batch, outputs that come back in another order than the samples, and values that one
     shuffled batch keeps for the next one. If a collate function concatenates samples of different sizes, as the nodes
     of graphs, each sample is also passed alone.
@@ -141,7 +142,21 @@ def batch_mixing(
     if sample_mixing.crossed_copies is not None:
         yield crossed_copies_finding(sample_mixing, sample_mixing.crossed_copies)
         return
-    yield from _mixing_findings(setup, sample_mixing)
+    shared = sample_mixing.shared_row_input
+    for finding in _mixing_findings(setup, sample_mixing):
+        yield finding if shared is None else _shared_row_finding(finding, shared)
+
+
+def _shared_row_finding(finding: Finding, name: str) -> Finding:
+    """Return the finding as an error with its cause: all samples read the row of the first one in an input."""
+    return replace(
+        finding,
+        message=f"{finding.message} All samples read {name!r} of sample 0: its other rows do not change any output.",
+        cause=f"One row of {name!r} is selected along the batch axis and used for all samples.",
+        fix=f"# do not select a row of {name!r}: each sample has its own",
+        explains=(*finding.explains, "M306", "M307"),
+        severity="error",
+    )
 
 
 def _mixing_findings(setup: Setup, sample_mixing: SampleMixing) -> Iterator[Finding]:

@@ -214,3 +214,79 @@ def test_targets_not_shifted_is_withdrawn_only_if_the_loop_shifts(
             step(model, batch).backward()
             optimizer.step()
     assert ("D126" in {finding.code for finding in debugger.findings}) == is_reported
+
+
+class CausalWindow(nn.Module):
+    """A causal convolution over embedded tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.body, self.head = nn.Embedding(11, 8), nn.Conv1d(8, 8, 3), nn.Linear(8, 11)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = nn.functional.pad(self.embed(tokens).transpose(1, 2), (2, 0))
+        return self.head(self.body(x).transpose(1, 2))
+
+
+def moved_back(tokens: Tensor) -> Tensor:
+    return torch.cat([tokens[:, 1:], tokens[:, :1]], 1)
+
+
+def with_last(tokens: Tensor, last: Tensor) -> Tensor:
+    return torch.cat([tokens[:, :-1], last], 1)
+
+
+LONG = torch.randint(1, 11, (64, 13), generator=torch.Generator().manual_seed(4))
+# By name: the model, the step of the loop on an input and its next tokens, and whether the input has the target.
+LOOPS: dict[str, tuple[Callable[[], nn.Module], Step, bool]] = {
+    "rolled": (RecurrentLanguageModel, lambda m, b: token_cross_entropy(m(b[0].roll(-1, 1)), b[1]), True),
+    "rolled along the last axis": (CausalWindow, lambda m, b: token_cross_entropy(m(b[0].roll(-1, -1)), b[1]), True),
+    "moved back": (
+        lambda: AttentionLanguageModel(True),
+        lambda m, b: token_cross_entropy(m(moved_back(b[0])), b[1]),
+        True,
+    ),
+    "the target itself": (RecurrentLanguageModel, lambda m, b: token_cross_entropy(m(b[1]), b[1]), True),
+    "target with the first token at its end": (
+        CausalWindow,
+        lambda m, b: token_cross_entropy(m(with_last(b[1], b[0][:, :1])), b[1]),
+        True,
+    ),
+    "as loaded": (RecurrentLanguageModel, lambda m, b: token_cross_entropy(m(b[0]), b[1]), False),
+    "target rolled forward": (CausalWindow, lambda m, b: token_cross_entropy(m(b[1].roll(1, 1)), b[1]), False),
+    "reversed": (RecurrentLanguageModel, lambda m, b: token_cross_entropy(m(b[1].flip(1)), b[0].flip(1)), False),
+    "pairs reversed": (RecurrentLanguageModel, lambda m, b: token_cross_entropy(m(b[0].flip(1)), b[1].flip(1)), True),
+    "token left out": (
+        CausalWindow,
+        lambda m, b: token_cross_entropy(m(b[0].masked_fill(torch.arange(12) == 5, 0)), b[1]),
+        False,
+    ),
+    "last token hidden": (
+        RecurrentLanguageModel,
+        lambda m, b: token_cross_entropy(m(with_last(b[0], torch.zeros_like(b[0][:, :1]))), b[0]),
+        False,
+    ),
+    "other tokens": (
+        lambda: AttentionLanguageModel(True),
+        lambda m, b: token_cross_entropy(m(torch.randint_like(b[0], 1, 11)), b[1]),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_targets_not_shifted_in_loops_that_move_the_tokens_of_a_right_loader(name: str) -> None:
+    build, step, is_reported = LOOPS[name]
+    torch.manual_seed(0)
+    model, loader = build(), DataLoader(TensorDataset(LONG[:, :-1], LONG[:, 1:]), batch_size=16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger = Debugger(model, loader, loss_fn=token_cross_entropy, optimizer=optimizer)
+    assert not list(debugger.checkup(select="D126"))
+    with debugger.watch():
+        for batch in loader:
+            optimizer.zero_grad()
+            step(model, batch).backward()
+            optimizer.step()
+    findings = [finding for finding in debugger.findings if finding.code == "D126"]
+    assert bool(findings) == is_reported
+    assert all((finding.where.source or "").strip() for finding in findings)
