@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.loop_monitor.replaced_weights import ReplacedWeightsMonitor
+from nbdebug.loop_monitor.reset_weights import ResetWeightsMonitor
+from nbdebug.loop_monitor.step_groups import StepGroupMonitor
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.source.search import covers_line, syntax_tree
@@ -41,13 +43,33 @@ class RestoredWeightsMonitor:
         self.latest_evaluation = -1
         self.restored: tuple[bytes, int, SourceLine | None] | None = None
         self.loads: dict[int, tuple[bytes, bytes]] = {}
-        self.replaced = ReplacedWeightsMonitor(model)
+        self.replaced, self.reset = ReplacedWeightsMonitor(model), ResetWeightsMonitor(model)
 
-    def on_forward_begin(self, step: int, is_evaluation: bool) -> None:
-        """Record the weights of a forward pass after ``step`` steps."""
+    @property
+    def written(self) -> tuple[ReplacedWeightsMonitor, ResetWeightsMonitor]:
+        """The monitors that trace what writes the weights."""
+        return self.replaced, self.reset
+
+    @property
+    def traces(self) -> bool:
+        """True if the line that writes the weights may follow the next forward pass."""
+        return self.reset.is_write_expected
+
+    def on_step_end(self) -> None:
+        """Store the weights after a step."""
+        self.replaced.on_step_end()
+        self.reset.on_step_end()
+
+    def on_forward_begin(self, step: int, is_evaluation: bool, groups: StepGroupMonitor) -> None:
+        """Record the weights of a forward pass after ``step`` steps; ``groups`` are the batches of the steps so far."""
         self.replaced.on_forward_begin(is_evaluation)
+        self.reset.on_forward_begin(not is_evaluation and groups.is_at_epoch_start)
         if is_evaluation:
             self.on_evaluation(step)
+
+    def on_forward_end(self, output: Any) -> None:
+        """Go on to trace what writes weights between the passes of an evaluation."""
+        self.reset.trace()
 
     def on_evaluation(self, step: int) -> None:
         """Store the fingerprint of the weights at the first pass of an evaluation after ``step`` steps."""
