@@ -37,7 +37,7 @@ from nbdebug.loop_monitor.parameter_updates import (
 from nbdebug.loop_monitor.rate_history import RateHistory, get_rate_history
 from nbdebug.loop_monitor.replaced_weights import ReplacedWeights
 from nbdebug.loop_monitor.reset_weights import ResetWeights
-from nbdebug.loop_monitor.restored_weights import RestoredWeights
+from nbdebug.loop_monitor.restored_weights import RestoredWeights, UndoneTraining
 from nbdebug.loop_monitor.resumption import ScheduleStart
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
@@ -162,6 +162,7 @@ class LoopSummary:
     weight_replacements: tuple[int, ...] = ()
     replaced_weights: ReplacedWeights | None = None
     reset_weights: ResetWeights | None = None
+    undone_training: UndoneTraining | None = None
     fold_evaluations: tuple[FoldEvaluation, ...] = ()
     untied_parameters: tuple[tuple[str, str], ...] = ()
     empty_epochs: EmptyEpochs | None = None
@@ -282,6 +283,11 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         restored_weights=monitor.restored_weights.summary(monitor.row_steps),
         weight_replacements=monitor.restored_weights.replacements(monitor.row_steps),
         replaced_weights=monitor.restored_weights.replaced.summary(),
+        undone_training=monitor.restored_weights.undone_training(
+            monitor.row_steps, len(monitor.step_groups.epoch_starts)
+        )
+        if is_one_training
+        else None,
         reset_weights=monitor.restored_weights.reset.summary() if is_one_training else None,
         untied_parameters=untied_parameters(monitor.setup.eager_model, monitor.tied_parameters),
         frozen_steps=monitor.frozen_steps.summary(monitor.setup.eager_model),
