@@ -136,7 +136,7 @@ class LoopMonitor(OptimizerTracking):
             *self.resumption.hooks(wrap_callback),
             self.parameter_tracker.registrations.hooks(wrap_callback),
         ]
-        written = self.rounded_updates, self.gradient_changes, self.weight_copy_monitor, self.restored_weights.replaced
+        written = self.rounded_updates, self.gradient_changes, self.weight_copy_monitor, *self.restored_weights.written
         traces = [monitor.write_trace for monitor in written] + [self.weight_aliases.trace]
         hooks += map(closing, (self.batch_alignment, *traces, self.evaluation.decisions.trace))  # type: ignore[arg-type]
         hooks += self.evaluation.hooks(wrap_callback) + self.batch_order_monitor.empty_epochs.hooks(wrap_callback)
@@ -204,8 +204,8 @@ class LoopMonitor(OptimizerTracking):
     def wants_output(self) -> bool:
         """True if the next output of the model provides new information."""
         is_tracked = self.plan.marks_graphs and self.visibility is ALL_EVENTS
-        is_needed = is_tracked or self.plan.is_inspecting or self.evaluation.wants_output
-        return is_needed or self.mode_monitor.shape is None or self.evaluates_with_gradients
+        is_needed = self.plan.is_inspecting or self.evaluation.wants_output or self.restored_weights.traces
+        return is_tracked or is_needed or self.mode_monitor.shape is None or self.evaluates_with_gradients
 
     @property
     def evaluates_with_gradients(self) -> bool:
@@ -221,7 +221,7 @@ class LoopMonitor(OptimizerTracking):
         is_training = self.model.training
         self.attempt(self.mode_monitor.repeated_passes.on_forward_begin, split, is_training, args, kwargs)
         is_evaluation = split == "val" or not torch.is_grad_enabled()
-        self.attempt(self.restored_weights.on_forward_begin, self.row_steps, is_evaluation)
+        self.attempt(self.restored_weights.on_forward_begin, self.row_steps, is_evaluation, self.step_groups)
         self.attempt(self.batch_use_counter.on_forward_begin, split)
         self.attempt(self.step_groups.on_forward_begin, split)
         self.attempt(self.evaluation.batches.on_forward_begin, split, self.steps, is_training)
@@ -233,7 +233,7 @@ class LoopMonitor(OptimizerTracking):
 
     def on_forward_end(self, output: Any) -> None:
         """Record the end of a forward pass of the whole model."""
-        for monitor in (self.mode_monitor, *self.evaluation.of_outputs):
+        for monitor in (self.mode_monitor, self.restored_weights, *self.evaluation.of_outputs):
             self.attempt(monitor.on_forward_end, output)
         self.attempt(self.batch_alignment.on_forward_end, output)
         for gradient_monitor in (self.homogeneous_losses, self.triplets) if self.plan.is_inspecting else ():
@@ -411,7 +411,7 @@ class LoopMonitor(OptimizerTracking):
         if self.visibility is not ALL_EVENTS:
             return self.count_untracked_step(tracked)
         tracked.on_step_end(sys._getframe(1))
-        self.attempt(self.restored_weights.replaced.on_step_end)
+        self.attempt(self.restored_weights.on_step_end)
         self.attempt(self.double_update_counter.on_step_end, tracked, sys._getframe(1))
         self.tracked_steps += 1
         self.attempt(self.step_groups.on_step_end, optimizer)
@@ -437,7 +437,7 @@ class LoopMonitor(OptimizerTracking):
     def count_untracked_step(self, tracked: TrackedOptimizer) -> None:
         """Count a step whose events were not tracked, and reset its interval; there is only one optimizer."""
         self.batch_use_counter.reset()
-        self.attempt(self.restored_weights.replaced.on_step_end)
+        self.attempt(self.restored_weights.on_step_end)
         self.attempt(self.step_groups.on_step_end, tracked.optimizer)
         tracked.on_untracked_step_end()
         self.plan_next_step(tracked.steps)

@@ -43,6 +43,11 @@ class RateHistory:
         return 0 < self.steps == self.zero_steps
 
     @property
+    def rises(self) -> bool:
+        """True if the last rate is the highest, and ten times the first, as in a search for a rate."""
+        return self.final_ratio == 1.0 and min(self.first_ratios[:1], default=1.0) * _SWING <= 1.0
+
+    @property
     def swings_within_epochs(self) -> bool:
         """True if the rate falls and rises more often than once per epoch."""
         return self.epochs >= _MIN_EPOCHS and self.swings > 1.2 * self.epochs

@@ -8,15 +8,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from nbdebug.loop_monitor.replaced_weights import ReplacedWeightsMonitor
+from nbdebug.loop_monitor.reset_weights import ResetWeightsMonitor
+from nbdebug.loop_monitor.step_groups import StepGroupMonitor
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.source.search import covers_line, syntax_tree
 
 _MAX_FINGERPRINTS, _FINGERPRINT_TENSORS = 4096, 8
+_MAX_KEPT_SHARE = 0.05  # an average of all steps keeps more, unless it ends before a twentieth of its own time constant
+_MIN_EPOCHS = 2  # of a training, unlike a test of a single batch or of a few rates
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,19 @@ class RestoredWeights:
     """
 
     step: int
+    line: SourceLine | None
+
+
+@dataclass(frozen=True)
+class UndoneTraining:
+    """Weights that were loaded after the last of ``steps`` steps, and that are nearly those before the first one.
+
+    ``share`` is the norm of their difference from the first weights, relative to that of the weights that they replace.
+    It is zero for the first weights. ``line`` loaded them.
+    """
+
+    steps: int
+    share: float
     line: SourceLine | None
 
 
@@ -41,13 +59,38 @@ class RestoredWeightsMonitor:
         self.latest_evaluation = -1
         self.restored: tuple[bytes, int, SourceLine | None] | None = None
         self.loads: dict[int, tuple[bytes, bytes]] = {}
-        self.replaced = ReplacedWeightsMonitor(model)
+        self.first, self.undone = b"", UndoneTraining(0, 1.0, None)
+        self.are_trained_weights_taken = False
+        self.replaced, self.reset = ReplacedWeightsMonitor(model), ResetWeightsMonitor(model)
 
-    def on_forward_begin(self, step: int, is_evaluation: bool) -> None:
-        """Record the weights of a forward pass after ``step`` steps."""
+    @property
+    def written(self) -> tuple[ReplacedWeightsMonitor, ResetWeightsMonitor]:
+        """The monitors that trace what writes the weights."""
+        return self.replaced, self.reset
+
+    @property
+    def traces(self) -> bool:
+        """True if the line that writes the weights may follow the next forward pass."""
+        return self.reset.is_write_expected
+
+    def on_step_end(self) -> None:
+        """Store the weights after a step."""
+        self.are_trained_weights_taken = False
+        self.replaced.on_step_end()
+        self.reset.on_step_end()
+
+    def on_forward_begin(self, step: int, is_evaluation: bool, groups: StepGroupMonitor) -> None:
+        """Record the weights of a forward pass after ``step`` steps; ``groups`` are the batches of the steps so far."""
+        if not step and not self.first:
+            self.first = fingerprint(self.parameters.values())
         self.replaced.on_forward_begin(is_evaluation)
+        self.reset.on_forward_begin(not is_evaluation and groups.is_at_epoch_start)
         if is_evaluation:
             self.on_evaluation(step)
+
+    def on_forward_end(self, output: Any) -> None:
+        """Go on to trace what writes weights between the passes of an evaluation."""
+        self.reset.trace()
 
     def on_evaluation(self, step: int) -> None:
         """Store the fingerprint of the weights at the first pass of an evaluation after ``step`` steps."""
@@ -57,6 +100,7 @@ class RestoredWeightsMonitor:
 
     def on_state_dict(self, module: nn.Module) -> None:
         """Store the line that first takes the state of evaluated weights."""
+        self.are_trained_weights_taken |= module is self.model
         if module is self.model and self.steps:
             key = fingerprint(self.parameters.values())
             if key in self.steps and key not in self.saving_lines:
@@ -73,11 +117,36 @@ class RestoredWeightsMonitor:
         if len(tensors) != len(values):
             return
         loaded = fingerprint(tensors)
+        if not step:
+            self.first = loaded
+        elif self.first:
+            self.undone = UndoneTraining(step, self.kept_share(loaded, step), get_calling_line(sys._getframe(1)))
         if step in self.loads or len(self.loads) < _MAX_FINGERPRINTS:
             before, _ = self.loads.get(step) or (fingerprint(self.parameters.values()), b"")
             self.loads[step] = before, loaded
         if self.steps:
             self.restored = loaded, step, get_calling_line(sys._getframe(1))
+
+    def kept_share(self, loaded: bytes, step: int) -> float:
+        """Return how much of the change since the start remains in a state that is about to be loaded after ``step``.
+
+        It is 1 for weights that are loaded on purpose: those that were evaluated, such as the best ones of a training
+        that only made them worse, and the first ones, if the trained weights were stored or if they were loaded after
+        earlier steps, too, as between several trainings.
+        """
+        current = fingerprint(self.parameters.values())
+        first, kept, trained = (np.frombuffer(values, np.float32) for values in (self.first, loaded, current))
+        is_repeated = any(0 < earlier < step and after == loaded for earlier, (_, after) in self.loads.items())
+        is_restart = loaded == self.first and (self.are_trained_weights_taken or is_repeated)
+        if loaded in self.steps or is_restart or not len(first) == len(kept) == len(trained):
+            return 1.0
+        change = float(np.linalg.norm(trained - first))
+        return float(np.linalg.norm(kept - first)) / change if change > 0 else 1.0
+
+    def undone_training(self, steps: int, epochs: int) -> UndoneTraining | None:
+        """Return the load after the last of ``steps`` steps that undid all ``epochs`` epochs of the training."""
+        is_last = self.undone.steps == steps > 0 and epochs >= _MIN_EPOCHS
+        return self.undone if is_last and self.undone.share < _MAX_KEPT_SHARE else None
 
     def replacements(self, steps: int) -> tuple[int, ...]:
         """Return the steps within a run of ``steps`` steps after which other weights were loaded, and not put back."""

@@ -76,6 +76,11 @@ class StepGroupMonitor:
             if len(self.epoch_starts) < _MAX_EPOCHS:
                 self.epoch_starts.append(self.steps)
 
+    @property
+    def is_at_epoch_start(self) -> bool:
+        """True if no step has ended since the first batch of an epoch."""
+        return self.split == "train" and self.epoch_starts[-1:] == [self.steps]
+
     def on_forward_begin(self, split: str) -> None:
         """Record a forward pass by the split of its input."""
         self.validation.on_forward_begin(split)

@@ -36,7 +36,8 @@ from nbdebug.loop_monitor.parameter_updates import (
 )
 from nbdebug.loop_monitor.rate_history import RateHistory, get_rate_history
 from nbdebug.loop_monitor.replaced_weights import ReplacedWeights
-from nbdebug.loop_monitor.restored_weights import RestoredWeights
+from nbdebug.loop_monitor.reset_weights import ResetWeights
+from nbdebug.loop_monitor.restored_weights import RestoredWeights, UndoneTraining
 from nbdebug.loop_monitor.resumption import ScheduleStart
 from nbdebug.loop_monitor.retained_graphs import RetainedGraphs
 from nbdebug.loop_monitor.rounded_updates import UpdateSample
@@ -160,6 +161,8 @@ class LoopSummary:
     restored_weights: RestoredWeights | None = None
     weight_replacements: tuple[int, ...] = ()
     replaced_weights: ReplacedWeights | None = None
+    reset_weights: ResetWeights | None = None
+    undone_training: UndoneTraining | None = None
     fold_evaluations: tuple[FoldEvaluation, ...] = ()
     untied_parameters: tuple[tuple[str, str], ...] = ()
     empty_epochs: EmptyEpochs | None = None
@@ -211,6 +214,7 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
     steps = sum(tracked.steps for tracked in monitor.tracked_optimizers.values())
     has_one_optimizer = len(monitor.tracked_optimizers) == 1 and not monitor.unrelated_optimizers
     rates = get_rate_history(relative_rates, monitor.step_groups.steps, monitor.step_groups.epoch_starts)
+    is_one_training = has_one_optimizer and not monitor.replaced_optimizers and not rates.rises
     stacks = {**monitor.stacks, **_frequent_stacks(monitor)}
     lines = {**monitor.lines, **{event: stack[0] for event, stack in stacks.items() if stack}}
     return LoopSummary(
@@ -279,6 +283,12 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         restored_weights=monitor.restored_weights.summary(monitor.row_steps),
         weight_replacements=monitor.restored_weights.replacements(monitor.row_steps),
         replaced_weights=monitor.restored_weights.replaced.summary(),
+        undone_training=monitor.restored_weights.undone_training(
+            monitor.row_steps, len(monitor.step_groups.epoch_starts)
+        )
+        if is_one_training
+        else None,
+        reset_weights=monitor.restored_weights.reset.summary() if is_one_training else None,
         untied_parameters=untied_parameters(monitor.setup.eager_model, monitor.tied_parameters),
         frozen_steps=monitor.frozen_steps.summary(monitor.setup.eager_model),
         leftover_gradients=monitor.leftover_gradients.summary(monitor.setup.eager_model),

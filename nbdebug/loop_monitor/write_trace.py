@@ -76,9 +76,14 @@ class CallTrace(LoopMode):
         self.leave()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.addresses and args and (line := calling_line(sys._getframe(1))):
-            self.attempt(self.record, func, args, line)
+        recorded = self.recorded_arguments(args, kwargs or {}) if self.addresses else ()
+        if recorded and (line := calling_line(sys._getframe(1))):
+            self.attempt(self.record, func, recorded, line)
         return func(*args, **(kwargs or {}))
+
+    def recorded_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments of a call that ``record`` gets: those without a name."""
+        return args
 
     def attempt(self, method: Callable[..., None], *args: Any) -> None:
         """Call a method that records; the next ``open`` raises its exception, which must not reach the user's loop."""
@@ -106,6 +111,10 @@ class WriteTrace(CallTrace):
     def __init__(self) -> None:
         super().__init__()
         self.line: SourceLine | None = None
+
+    def recorded_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments without a name, or else the first one: ``torch.nn.init`` passes all of them by name."""
+        return args or tuple(kwargs.values())[:1]
 
     def record(self, function: Any, args: tuple[Any, ...], line: SourceLine) -> None:
         """Record the line of the first write."""

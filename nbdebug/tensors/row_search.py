@@ -13,6 +13,7 @@ from torch import Tensor
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio; Knuth, The Art of Computer Programming, 6.4
 _TABLE_BITS = 16
 _MAX_HASHED_BYTES = 1024
+_SIGNED_ZEROS = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _MIN_GROUPS, _GROUP_SLACK, _MIN_REGULARITY = 20, 5, 4.0  # of distinct rows that occur equally often
 _ROWS_PER_BLOCK = 16_384  # so that a block stays in the cache while its words are read
@@ -73,38 +74,47 @@ def is_finite(tensor: Tensor) -> bool:
 
 
 def get_row_keys(parts: Sequence[Tensor]) -> list[Hashable]:
-    """Return a key for each row, equal for rows that are bitwise equal in all ``parts``.
+    """Return a key for each row, equal for rows that are bitwise equal in all ``parts``, and 0.0 equals -0.0.
 
     The keys of narrow rows are hashes of 64 bits: a million different rows have two equal keys with a probability of
     3e-8. The keys of wide rows are their bytes.
     """
-    rows = [_get_row_bytes(part) for part in parts if part.numel()]
-    narrow = [part for part in rows if part.shape[1] <= _MAX_HASHED_BYTES]
+    filled = [part for part in parts if part.numel()]
+    narrow = [part for part in filled if _is_narrow(part)]
+    wide = [_get_row_bytes(part) for part in filled if not _is_narrow(part)]
     columns: list[list[Hashable]] = [[*_hash_rows(narrow).tolist()]] if narrow else []
-    columns += [part.view(f"V{part.shape[1]}")[:, 0].tolist() for part in rows if part.shape[1] > _MAX_HASHED_BYTES]
+    columns += [rows.view(f"V{rows.shape[1]}")[:, 0].tolist() for rows in wide]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
 def get_row_hashes(parts: Sequence[Tensor]) -> NDArray[np.int64]:
-    """Return a hash of 64 bits for each row, equal for rows that are bitwise equal in all ``parts``."""
-    rows = [_get_row_bytes(part) for part in parts if part.numel()]
-    if rows and all(part.shape[1] <= _MAX_HASHED_BYTES for part in rows):
-        return _hash_rows(rows).view(np.int64)
+    """Return a hash of 64 bits for each row, equal for rows with equal keys of ``get_row_keys``."""
+    filled = [part for part in parts if part.numel()]
+    if filled and all(map(_is_narrow, filled)):
+        return _hash_rows(filled).view(np.int64)
     return np.array([hash(key) for key in get_row_keys(parts)], np.int64)
 
 
+def _is_narrow(part: Tensor) -> bool:
+    """Return whether the rows are short enough to be hashed."""
+    return part[0].numel() * part.element_size() <= _MAX_HASHED_BYTES
+
+
 def _get_row_bytes(part: Tensor) -> np.ndarray:
+    """Return the bytes of each row; those of 0.0 for -0.0, which a product with a negative number leaves."""
+    part = part + 0 if part.dtype in _SIGNED_ZEROS else part
     bytes_by_row: np.ndarray = part.reshape(len(part), -1).contiguous().view(torch.uint8).numpy()
     return bytes_by_row
 
 
-def _hash_rows(parts: Sequence[np.ndarray]) -> NDArray[np.uint64]:
+def _hash_rows(parts: Sequence[Tensor]) -> NDArray[np.uint64]:
     """Return a hash of 64 bits for each row of bytes: each word is mixed into the hash of the words before it."""
     hashes = np.zeros(len(parts[0]), dtype=np.uint64)
     multiplier, half = np.uint64(_MULTIPLIER), np.uint64(32)
     for part in parts:
         for start in range(0, len(part), _ROWS_PER_BLOCK):
-            block, own = part[start : start + _ROWS_PER_BLOCK], hashes[start : start + _ROWS_PER_BLOCK]
+            block = _get_row_bytes(part[start : start + _ROWS_PER_BLOCK])
+            own = hashes[start : start + _ROWS_PER_BLOCK]
             if block.shape[1] % 8 or not block.flags.c_contiguous:
                 padded = np.zeros((len(block), -(-block.shape[1] // 8) * 8), dtype=np.uint8)
                 padded[:, : block.shape[1]] = block

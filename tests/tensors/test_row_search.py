@@ -25,6 +25,19 @@ def test_zero_and_negative_zero_are_one_value_and_nan_is_none() -> None:
     assert find_rows_with_values(column, torch.tensor([-0.0, torch.nan])).tolist() == [0, 2]
 
 
+@pytest.mark.parametrize("width", [2, 300])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64])
+def test_rows_with_zero_and_negative_zero_have_one_key(dtype: torch.dtype, width: int) -> None:
+    rows = torch.zeros(3, width, dtype=dtype)
+    rows[1] = -rows[1]
+    rows[2, 0] = 1
+    before = rows.clone()
+    keys, hashes = get_row_keys([rows]), get_row_hashes([rows])
+    assert keys[0] == keys[1] != keys[2]
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert torch.equal(rows.view(torch.uint8), before.view(torch.uint8))
+
+
 @pytest.mark.parametrize("width", [1, 3, 54, 500])
 def test_keys_are_equal_for_equal_rows_only(width: int) -> None:
     x = torch.randint(0, 2, (40_000, width), generator=torch.Generator().manual_seed(0)).float()

@@ -19,6 +19,7 @@ from nbdebug.rule_engine.data_edits import change_copy
 from nbdebug.rule_engine.predictions import POOR_TRAINING
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.rules.mixed_scales import mixes_scales
 from nbdebug.setup import Setup
 from nbdebug.setup.narrowing_lines import narrowing_line
 from nbdebug.source.edits import describe_edits
@@ -117,7 +118,9 @@ def unscaled_input(
 
     ## When to ignore
     When the first layer was designed or trained for these units. If a normalization directly follows the first weights,
-    and nothing else reads their results, a common scale of all features has no effect, and this is a note.
+    and nothing else reads their results, a common scale of all features has no effect, and this is a note. It stays a
+    warning if two groups of positions in one channel of a convolution, of at least a quarter each, are on scales 50
+    times apart and alternate, as the columns of a table do.
 
     ## References
     Y. LeCun, L. Bottou, G. Orr, K.-R. Müller, Efficient BackProp (1998), 4.3; X. Glorot, Y. Bengio (2010).
@@ -258,8 +261,10 @@ def _too_large_finding(setup: Setup, entrance: FirstLayerCall, rms: Tensor, larg
 
 
 def _severity(entrance: FirstLayerCall, rms: Tensor) -> Severity | None:
-    """Return "note" if a normalization follows and all features have a similar scale."""
-    return "note" if entrance.normalized and float(rms.max()) < 10 * float(rms.min()) else None
+    """Return "note" if a normalization follows and all features have a similar scale, as have the positions of each."""
+    is_common = entrance.normalized and float(rms.max()) < 10 * float(rms.min())
+    mixes = is_common and not _is_8_bit_image(entrance.data) and mixes_scales(entrance.data, entrance.axis)
+    return "note" if is_common and not mixes else None
 
 
 def _too_small_finding(entrance: FirstLayerCall, rms: Tensor) -> Finding:

@@ -8,27 +8,31 @@ import torch
 
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
+from nbdebug.loop_monitor import LoopSummary
+from nbdebug.loop_monitor.reset_weights import ResetWeights
 from nbdebug.loss_curves import stability
 from nbdebug.loss_curves.run_summary import get_run_summary
 from nbdebug.records import Record
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import healthy_classifier, mlp, rings, train, training_setup
 from nbdebug.setup import Setup
+from nbdebug.source.location import get_location
 
 _MIN_EPOCHS, _MIN_BATCHES = 3, 6
 
 
 @rule("T612", "warning")
-def epoch_rhythm(record: Record) -> Iterator[Finding]:
+def epoch_rhythm(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Finding]:
     """The loss repeats a pattern in every epoch.
 
     ## What it does
-    Aligns the loss of all epochs and checks whether they share the same low-frequency pattern.
+    Aligns the loss of all epochs and checks whether they share the same low-frequency pattern. Also compares the
+    weights at the start of each epoch with those after the step before, and with those at the starts of earlier epochs.
 
     ## Why it matters
     Samples in a meaningful order, such as sorted by class, move the weights back and forth: the model fits the last
     samples of the epoch and forgets the others. A state that is carried through an epoch, or stale statistics, cause
-    the same pattern.
+    the same pattern. If the weights are initialized again before each epoch, the model forgets all that it has learned.
 
     ## How it is measured
     It requires three epochs of six batches. The residual of each epoch, after subtracting its mean and the learning
@@ -40,11 +44,17 @@ def epoch_rhythm(record: Record) -> Iterator[Finding]:
     hard does not count either: after it, the loss of the fixed samples is not above the mean loss of the batches of the
     epoch.
 
+    Weights are reset if one optimizer trains them in all epochs, and they change between the last step of each epoch
+    and the first pass of the next one. Then they are either exactly those of the first epoch's start, or new ones: up
+    to 64 values of each of up to eight matrices have a correlation below 0.5 with those at the start of the epoch
+    before, and so has the last matrix with its own values after the last step. This requires three epochs, and a rate
+    that does not rise tenfold to the end, as in a search for a rate.
+
     It is a note if the order may be intended: a recurrent model may carry its state from batch to batch, and a list of
     batches is not shuffled.
 
     ## How to fix
-    ``DataLoader(dataset, shuffle=True)``; reset hidden states at the start of each epoch.
+    ``DataLoader(dataset, shuffle=True)``; reset hidden states at the start of each epoch, but initialize weights once.
 
     ## When to ignore
     When the order is intended, as in a curriculum or a time series.
@@ -52,6 +62,9 @@ def epoch_rhythm(record: Record) -> Iterator[Finding]:
     ## References
     Bengio 2012, arXiv:1206.5533, section 3.1: the order of examples.
     """
+    if isinstance(loop, LoopSummary) and loop.reset_weights:
+        yield _reset_finding(loop.reset_weights)
+        return
     summary = get_run_summary(record)
     if summary.steps_per_epoch < _MIN_BATCHES or len(summary.loss) < _MIN_EPOCHS * summary.steps_per_epoch:
         raise NotChecked(f"needs at least {_MIN_EPOCHS} epochs of at least {_MIN_BATCHES} batches")
@@ -78,6 +91,26 @@ def epoch_rhythm(record: Record) -> Iterator[Finding]:
         },
         explains=("T604", "T605"),
         severity="note" if record.about.get("may_carry_state") else None,
+    )
+
+
+def _reset_finding(reset: ResetWeights) -> Finding:
+    """Report epochs that do not begin with the trained weights, at the line that writes others."""
+    change = (
+        "Each time, they were set back to those of the first epoch's start."
+        if reset.are_first
+        else f"The correlation of a weight matrix with its values from before is at most {reset.correlation:.2g}."
+    )
+    return Finding(
+        message=f"The weights were replaced before {reset.count} epochs, the first time after step {reset.step}. "
+        f"{change} So each epoch trains without what the epochs before it learned.",
+        where=get_location(reset.line),
+        cause="The loop over the epochs loads the first weights."
+        if reset.are_first
+        else "The loop over the epochs initializes the layers again.",
+        fix="Initialize or load the weights once, before the loop over the epochs.",
+        evidence={"epochs": reset.count, "step": reset.step, "correlation": reset.correlation},
+        explains=("T601", "T604", "T605", "T606", "T607", "T610", "T611", "T614", "G410", "O502", "E709"),
     )
 
 

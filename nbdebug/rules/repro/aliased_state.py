@@ -13,6 +13,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.replaced_weights import ReplacedWeights
+from nbdebug.loop_monitor.restored_weights import UndoneTraining
 from nbdebug.loop_monitor.weight_aliases import MIN_AVERAGED_STEPS, MIN_COLLECTED_SETS, WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.measurements.weight_copies import StateCopy
@@ -59,6 +60,13 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
     of an earlier evaluation, and the next training pass uses them. In the first 40 steps, nothing else may change the
     weights between two steps.
 
+    A state that is loaded after the last step is a warning if it undoes the training: of the change of up to 512
+    compared weights since the first step, less than 5% remains in it. That is so for weights from before the first
+    step, and for an average that is too slow for the number of steps. It is not reported for weights that were
+    evaluated, after less than two epochs, if several optimizers trained the model, and if the rate rises to the end.
+    The first weights are not reported either if the loop took the state of the trained ones after the last step, or
+    if it loaded the first ones after an earlier step, too: then it compares several trainings.
+
     Weights that the loop collects are no copies if three or more tensors come to share the memory of each parameter
     at once. A loop averages the weights with themselves if, between two steps, it reads the parameters and the tensors
     that share memory with all of them, writes to that memory, and leaves the direction of the weights as it is.
@@ -78,15 +86,18 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
     weight_copies = loop.weight_copies if isinstance(loop, LoopSummary) else ()
     replaced_weights = loop.replaced_weights if isinstance(loop, LoopSummary) else None
     yield from map(_stale_average_finding, weight_copies)
+    undone_training = loop.undone_training if isinstance(loop, LoopSummary) else None
     if replaced_weights is not None:
         yield _replaced_finding(replaced_weights)
+    if undone_training is not None:
+        yield _undone_finding(undone_training)
     if isinstance(loop, LoopSummary) and loop.state_dict_loads.live_tensor_loads:
         yield _reloaded_finding(loop.state_dict_loads)
     elif isinstance(loop, LoopSummary) and _uses_alias(loop.weight_alias):
         yield _used_alias_finding(loop.weight_alias)
     elif isinstance(loop, LoopSummary) and _collects_aliases(loop.weight_alias):
         yield _collected_finding(loop.weight_alias)
-    elif not weight_copies and not replaced_weights and isinstance(state_copies, NotChecked):
+    elif not (weight_copies or replaced_weights or undone_training) and isinstance(state_copies, NotChecked):
         raise state_copies
     for state in [] if isinstance(state_copies, NotChecked) else state_copies:
         if state.shared:
@@ -328,6 +339,30 @@ def _replaced_finding(replaced: ReplacedWeights) -> Finding:
         "model.load_state_dict(weights)   # after the evaluation; or evaluate a copy of the model",
         evidence={"evaluations": replaced.count, "step": replaced.step, "difference": replaced.distance},
         explains=("R904", "T601", "T604", "T605", "T606", "T609", "T610", "T612", "T614", "G409", "O502", "E709"),
+        severity="warning",
+    )
+
+
+def _undone_finding(undone: UndoneTraining) -> Finding:
+    """Report weights that are loaded at the end and are nearly those from before the training."""
+    if undone.share:
+        loaded = "In the loaded weights, the norm of the change since the first step is "
+        loaded += f"{undone.share:.2g} of that in the trained weights."
+        cause = f"The loaded weights are an average that follows the trained ones too slowly for {undone.steps} steps."
+        decay = max(0.0, round(1 - 10 / undone.steps, 3))
+        fix = f"decay = {decay:g}   # of the average: its time constant is then a tenth of the {undone.steps} steps"
+    else:
+        loaded = "The loaded weights are those from before the first step."
+        cause = "The loop stored them before the training."
+        fix = "best = copy.deepcopy(model.state_dict())   # import copy; after the epoch with the best validation loss"
+    return Finding(
+        message=f"After the last of {undone.steps} steps, load_state_dict replaced the trained weights. {loaded} So "
+        "the model loses what it has learned.",
+        where=get_location(undone.line),
+        cause=cause,
+        fix=fix,
+        evidence={"steps": undone.steps, "share": undone.share},
+        explains=("R904", "E709"),
         severity="warning",
     )
 

@@ -63,6 +63,10 @@ def binary_setup() -> Setup:
     return minimal_setup(network(1), REPEATED_X, target, nn.BCEWithLogitsLoss())
 
 
+SIGNED = torch.randn(64, 4, generator=torch.Generator().manual_seed(1))
+IS_READ = (torch.arange(64) % 4 != 0).float()[:, None]  # a product with zero keeps the sign of each value
+
+
 def custom_loss(output: Tensor, target: Tensor) -> Tensor:
     return F.nll_loss(output.log_softmax(1), target)
 
@@ -80,6 +84,15 @@ FAULTY: dict[str, Callable[[], Setup]] = {
         torch.cat([LONG_TOKENS, LONG_TOKENS[:120]]), torch.cat([UNRELATED_Y, UNRELATED_Y[:120].roll(1)])
     ),
     "bits twice": setup_builder(nn.Linear(24, 3), BITS.repeat(2, 1), torch.cat([UNRELATED_Y, UNRELATED_Y.roll(1)])),
+    "rows multiplied by zero": setup_builder(network(3), SIGNED * IS_READ, Y),
+    "half precision multiplied by zero": setup_builder(network(3).double(), (SIGNED * IS_READ).half().double(), Y),
+    "images multiplied by zero": setup_builder(
+        nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), (IMAGES - 0.5) * IS_READ[:, :, None, None], Y
+    ),
+    "rows rounded to zero": setup_builder(network(3), torch.where(IS_READ > 0, SIGNED, (SIGNED / 99).round()), Y),
+    "binary, multiplied by zero": setup_builder(
+        network(1), SIGNED * IS_READ, (Y[:, None] > 0).float(), nn.BCEWithLogitsLoss()
+    ),
     "whole classes": setup_builder(network(3), torch.cat([X, X]), torch.cat([Y, (Y + 1) % 3])),
 }
 HEALTHY: dict[str, Callable[[], Setup]] = {
@@ -104,6 +117,11 @@ HEALTHY: dict[str, Callable[[], Setup]] = {
     ),
     "one of forty conditions, eight times each": setup_builder(
         nn.Linear(40, 3), torch.eye(40).repeat(8, 1), (torch.arange(320) // 7) % 3
+    ),
+    "rows multiplied by zero, with one label": setup_builder(network(3), SIGNED * IS_READ, Y * IS_READ[:, 0].long()),
+    "rows multiplied by a sign": setup_builder(network(3), torch.cat([SIGNED, -SIGNED]), torch.cat([Y, (Y + 1) % 3])),
+    "signs of zero in some columns": setup_builder(
+        network(3), torch.cat([SIGNED[:, :2], (SIGNED * 0)[:, :2]], dim=1), Y
     ),
     "one constant input": setup_builder(network(3), torch.ones(64, 4), Y),
     "repeated measurements": setup_builder(network(1), torch.cat([X, X]), torch.randn(128, 1), nn.MSELoss()),

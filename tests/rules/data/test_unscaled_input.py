@@ -146,6 +146,61 @@ def test_unscaled_input_before_batch_norm_is_a_note() -> None:
     assert [finding.severity for finding in rule_findings(minimal_setup(model, IMAGES, Y, CE), "D104")] == ["note"]
 
 
+NOISE = torch.randn(64, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+ROWS = NOISE.flatten(2)
+COLUMN_SCALES = 1000.0 ** (torch.arange(8) % 2)
+
+
+def convolutional_setup(x: Tensor) -> Setup:
+    channels = x.shape[1]
+    layers: list[nn.Module] = [nn.Conv1d(channels, 4, 3), nn.BatchNorm1d(4), nn.Flatten(), nn.Linear(4 * 62, 3)]
+    if x.dim() == 4:
+        layers = [nn.Conv2d(channels, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 36, 3)]
+    return minimal_setup(nn.Sequential(*layers), x, Y, CE)
+
+
+GRADUAL = torch.logspace(0, 4, 64)
+MIXED_SCALES = {
+    "every second column of images": NOISE * COLUMN_SCALES,
+    "a table in one channel": ROWS * torch.where(torch.arange(64) % 3 == 0, 1e4, 1.0),
+    "half of the rows of images": NOISE * torch.tensor([1.0, 300, 300, 1, 300, 1, 1, 300])[:, None],
+    "some columns without spread": ROWS * torch.where(torch.arange(64) % 8 == 0, 0.0, 1e3 ** (torch.arange(64) % 2)),
+    "one of two channels": torch.cat([100 * NOISE, NOISE * 100 * COLUMN_SCALES / 300], dim=1),
+    "levels of columns": ROWS + torch.where(torch.arange(64) % 2 == 0, 5e3, 0.0),
+}
+COMMON_SCALES = {
+    "noise": 300 * NOISE,
+    "spectrum": ROWS * GRADUAL,
+    "drawings with borders": NOISE * 300 * F.pad(torch.ones(4, 4), (2, 2, 2, 2)),
+    "loud half": NOISE * torch.where(torch.arange(8) < 4, 1.0, 300.0)[:, None],
+    "after an onset": ROWS * torch.where(torch.arange(64) < 20, 0.1, 1e4),
+    "between two onsets": ROWS * torch.where((torch.arange(64) - 32).abs() < 12, 1e4, 0.1),
+    "dark half": NOISE * torch.where(torch.arange(8) < 4, 10.0, 300.0)[:, None],
+    "one large position": ROWS * torch.where(torch.arange(64) == 5, 1e4, 10.0),
+    "8-bit images with a black half": IMAGES[:, :1] * (torch.arange(8) < 4),
+    "trend": ROWS + 40 * torch.arange(64),
+}
+
+
+@pytest.mark.parametrize("name", MIXED_SCALES)
+def test_d104_positions_on_other_scales_before_a_normalization_are_a_warning(name: str) -> None:
+    (finding,) = rule_findings(convolutional_setup(MIXED_SCALES[name]), "D104")
+    assert finding.severity == "warning"
+
+
+@pytest.mark.parametrize("name", COMMON_SCALES)
+def test_d104_positions_on_one_scale_before_a_normalization_are_a_note(name: str) -> None:
+    (finding,) = rule_findings(convolutional_setup(COMMON_SCALES[name]), "D104")
+    assert finding.severity == "note"
+
+
+def test_d104_steps_on_other_scales_before_a_normalization_of_each_step_are_a_note() -> None:
+    """A layer that reads one step at a time sums over no others."""
+    steps = torch.randn(64, 16, 4, generator=torch.Generator().manual_seed(2)) * COLUMN_SCALES.repeat(2)[:, None]
+    model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.Flatten(), nn.Linear(128, 3))
+    assert [finding.severity for finding in rule_findings(minimal_setup(model, steps, Y, CE), "D104")] == ["note"]
+
+
 def test_unscaled_input_finding_names_feature_module_and_divisor() -> None:
     names = ["rooms", "area", "income", "floor"]
     (finding,) = rule_findings(minimal_setup(network(3), TABLE, Y, CE, feature_names=names), "D104")
