@@ -18,7 +18,8 @@ from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.search import assigned_names, covers_line, enclosing_scope
 
 UNKNOWN = object()
-_NAMES_OF_MODULES: dict[str, str] = {}  # of files that were searched among the modules, which are thousands
+# The name of the module that was read from a file; without any, the number of modules that were searched, of thousands.
+_NAMES_OF_MODULES: dict[str, tuple[str, int]] = {}
 _SIMPLE_TYPES = (bool, int, float, str, type(None))
 _PARTS_OF_MODULES = ("_modules", "_parameters", "_buffers")
 _ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
@@ -146,13 +147,17 @@ def file_scope(file: str) -> Scope:
 
 def _module_of_file(file: str) -> Any:
     """Return the first imported module that was read from a file; None without any."""
-    known = sys.modules.get(_NAMES_OF_MODULES.get(file, ""))
+    known_name, module_count = _NAMES_OF_MODULES.get(file, ("", 0))
+    known = sys.modules.get(known_name)
     if getattr(known, "__file__", None) == file:
         return known
+    if module_count == len(sys.modules):
+        return None
     for name, module in [*sys.modules.items()]:
         if getattr(module, "__file__", None) == file:
-            _NAMES_OF_MODULES[file] = name
+            _NAMES_OF_MODULES[file] = name, 0
             return module
+    _NAMES_OF_MODULES[file] = "", len(sys.modules)
     return None
 
 
