@@ -175,11 +175,12 @@ class ReferenceLearner:
     @cached_property
     def _selected(self) -> tuple[_RidgeBasis, float]:
         centered = self.targets.columns - self.mean
-        candidates = [
-            (float(self.targets.agreement(self.mean + basis.left_out(centered, penalty)).mean()), basis, penalty)
-            for basis in self.fits
-            for penalty in _PENALTIES
-        ]
+        candidates: list[tuple[float, _RidgeBasis, float]] = []
+        for basis in self.fits:
+            rotated = basis.rotate(centered)
+            for penalty in _PENALTIES:
+                predictions = self.mean + basis.left_out_from(rotated, centered, penalty)
+                candidates.append((float(self.targets.agreement(predictions).mean()), basis, penalty))
         _, basis, penalty = max(candidates, key=lambda candidate: candidate[0])
         return basis, penalty
 
@@ -192,16 +193,15 @@ class ReferenceLearner:
     def shuffled_scores(self, count: int) -> Floats:
         """Return the scores after shuffling the targets, each with its own best width and penalty."""
         generator, rows = np.random.default_rng(0), len(self.targets)
-        orders = [generator.permutation(rows) for _ in range(count)]
+        parts = [self.targets.take(generator.permutation(rows)) for _ in range(count)]
+        centered = np.concatenate([part.columns - self.mean for part in parts], 1)
         best = np.full(count, -np.inf)
-        for number, order in enumerate(orders):
-            shuffled = self.targets.take(order)
-            centered = shuffled.columns - self.mean
-            for basis in self.fits:
-                rotated = basis.rotate(centered)
-                for penalty in _PENALTIES:
-                    predictions = self.mean + basis.left_out_from(rotated, centered, penalty)
-                    best[number] = max(best[number], float(shuffled.agreement(predictions).mean()))
+        for basis in self.fits:
+            rotated = basis.rotate(centered)
+            for penalty in _PENALTIES:
+                left_out = np.split(basis.left_out_from(rotated, centered, penalty), count, 1)
+                scores = [part.agreement(self.mean + own).mean() for part, own in zip(parts, left_out, strict=True)]
+                best = np.maximum(best, scores)
         return best
 
     def _features_per_split(self) -> int:
@@ -249,13 +249,20 @@ class _RidgeBasis:
         between = _kernel(_squared_distances(landmarks, landmarks), squared_width).astype(np.float64)
         values, vectors = np.linalg.eigh(between)
         is_large = values > _MIN_EIGENVALUE * values[-1]
-        whitening = vectors[:, is_large] / np.sqrt(values[is_large])
-        features: Floats = _kernel(distances, squared_width).astype(np.float64) @ whitening
-        eigenvalues, rotation = np.linalg.eigh(features.T @ features)
-        self.eigenvalues: Floats = np.maximum(eigenvalues, 0)
-        self.transform: Floats = whitening @ rotation
-        self.features: Floats = features @ rotation
+        scale = np.sqrt(values[is_large])
+        whitening: Floats = vectors[:, is_large] / scale
+        if len(x) == len(landmarks):  # all rows: their features are orthogonal already
+            self.eigenvalues: Floats = values[is_large]
+            self.transform: Floats = whitening
+            self.features: Floats = vectors[:, is_large] * scale
+        else:
+            features: Floats = _kernel(distances, squared_width).astype(np.float64) @ whitening
+            eigenvalues, rotation = np.linalg.eigh(features.T @ features)
+            self.eigenvalues = np.maximum(eigenvalues, 0)
+            self.transform = whitening @ rotation
+            self.features = features @ rotation
         self.squared_features: Floats = self.features**2
+        self._leverages: dict[float, tuple[Floats, Floats]] = {}
 
     def rotate(self, y: Floats) -> Floats:
         """Return the inner products of the features and the targets."""
@@ -268,8 +275,10 @@ class _RidgeBasis:
 
     def left_out_from(self, rotated: Floats, y: Floats, penalty: float) -> Floats:
         """Return the same as `left_out` for targets that were rotated already."""
-        shrinkage = 1 / (self.eigenvalues + penalty)
-        leverage = (self.squared_features @ shrinkage)[:, None]
+        if penalty not in self._leverages:
+            shrinkage = 1 / (self.eigenvalues + penalty)
+            self._leverages[penalty] = shrinkage, (self.squared_features @ shrinkage)[:, None]
+        shrinkage, leverage = self._leverages[penalty]
         fitted = self.features @ (rotated * shrinkage[:, None])
         prediction: Floats = (fitted - leverage * y) / (1 - leverage)
         return prediction

@@ -118,14 +118,11 @@ def _numbers_in(variables: dict[str, object]) -> Iterator[tuple[str, float]]:
         if number is not None:
             yield name, number
             continue
-        parts: dict[str, object] = {}
-        if type(value) in (dict, Counter):
-            parts = {f"{name}[{key!r}]": part for key, part in value.items()}  # type: ignore[attr-defined]
-        elif has_plain_attributes(value):
-            parts = {f"{name}.{key}": part for key, part in vars(value).items()}
-        for path, part in islice(parts.items(), _MAX_PARTS):
+        is_dictionary = type(value) in (dict, Counter)
+        parts: Any = value if is_dictionary else vars(value) if has_plain_attributes(value) else {}
+        for key, part in [*islice(parts.items(), _MAX_PARTS)]:
             if (number := _as_number(part)) is not None:
-                yield path, number
+                yield (f"{name}[{key!r}]" if is_dictionary else f"{name}.{key}"), number
 
 
 def _as_number(value: object) -> float | None:

@@ -198,15 +198,20 @@ def _score(predictor: Tensor, candidates: Tensor, paths: Tensor) -> Tensor:
 
 def _find_best_paths(agreement: Tensor) -> Tensor:
     """Return the lags that never decrease with the largest sum of agreement, less a cost for each jump."""
-    totals, moves = agreement[:, :, 0], list[Tensor]()
-    for row in range(1, agreement.shape[2]):
-        options = [F.pad(totals, (jump, 0), value=-torch.inf)[..., : totals.shape[-1]] for jump in range(_MAX_JUMP + 1)]
-        totals, move = torch.stack([option - jump * _JUMP_COST for jump, option in enumerate(options)]).max(0)
-        totals = totals + agreement[:, :, row]
-        moves.append(move)
-    path = [totals.argmax(-1, keepdim=True)]
-    for move in reversed(moves):
-        path.append(path[-1] - move.gather(-1, path[-1]))
+    parts, starts, rows, lags = agreement.shape
+    totals = torch.full((rows, parts, starts, _MAX_JUMP + lags), -torch.inf)  # no jump starts before the first lag
+    sums = totals[..., _MAX_JUMP:]
+    sums[0] = agreement[:, :, 0]
+    for row in range(1, rows):
+        best = sums[row - 1]
+        for jump in range(1, _MAX_JUMP + 1):
+            best = torch.maximum(best, totals[row - 1, ..., _MAX_JUMP - jump : -jump] - jump * _JUMP_COST)
+        torch.add(best, agreement[:, :, row], out=sums[row])
+    path = [sums[-1].argmax(-1, keepdim=True)]
+    jumps = torch.arange(_MAX_JUMP + 1)
+    for row in range(rows - 2, -1, -1):
+        options = totals[row].gather(-1, path[-1] + _MAX_JUMP - jumps) - jumps * _JUMP_COST
+        path.append(path[-1] - options.argmax(-1, keepdim=True))
     return torch.cat(path[::-1], -1)
 
 

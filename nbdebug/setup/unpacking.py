@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -20,12 +22,26 @@ from nbdebug.validation import describe_type
 _COLLATE_ADVICE = "Run the loader's collate_fn on them to reproduce it"
 
 TargetForm = Literal["guess", "rest", "each", "batch"]
+_Signature = tuple[int, int, tuple[str, ...]]
+# Of each function: what its signature depends on, and the signature, which is needed at each batch.
+_SIGNATURES: WeakKeyDictionary[FunctionType, tuple[tuple[CodeType, int, bool], _Signature]] = WeakKeyDictionary()
 
 
-def call_signature(function: Callable[..., Any] | None) -> tuple[int, int, tuple[str, ...]]:
+def call_signature(function: Callable[..., Any] | None) -> _Signature:
     """Return the required and the maximal number of positional arguments of a callable, and all argument names."""
     if function is None:
         return 0, 0, ()
+    written = function.__func__ if isinstance(function, MethodType) else function
+    if not isinstance(written, FunctionType):
+        return _read_signature(function)
+    state = written.__code__, len(written.__defaults__ or ()), written is function
+    known = _SIGNATURES.get(written)
+    if known is None or known[0] != state:  # a reloaded module has other code in the same function
+        known = _SIGNATURES[written] = state, _read_signature(function)
+    return known[1]
+
+
+def _read_signature(function: Callable[..., Any]) -> _Signature:
     try:
         signature_parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

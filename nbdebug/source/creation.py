@@ -244,8 +244,8 @@ def _contradicts(creation: Creation, created: object) -> bool:
     for name, default in _defaults(type(created)).items():  # type: ignore[arg-type]
         argument = creation.argument(created, name)
         value = _literal(argument) if argument is not None else default if is_complete else _UNKNOWN
-        option = _option(created, name)
-        if value is not _UNKNOWN and option is not _UNKNOWN and not _is_equal(value, option):
+        option = _option(created, name) if value is not _UNKNOWN else _UNKNOWN
+        if option is not _UNKNOWN and not _is_equal(value, option):
             return True
         if argument is not None and _is_other_class(argument, inspect.getattr_static(created, name, None)):
             return True
@@ -322,7 +322,11 @@ def _literal(node: ast.expr | None) -> Any:
 
 
 def _option(created: object, name: str) -> Any:
-    """Return the option that an object was created with, if it can be read."""
-    defaults = inspect.getattr_static(created, "defaults", None)
-    value = defaults.get(name, _UNKNOWN) if isinstance(defaults, dict) else inspect.getattr_static(created, name, None)
+    """Return the option that an object was created with, if it can be read. Its class is of torch, not the user's."""
+    attributes = vars(created) if hasattr(created, "__dict__") else {}
+    defaults = attributes.get("defaults")
+    if isinstance(defaults, dict):
+        value = defaults.get(name, _UNKNOWN)
+    else:
+        value = attributes[name] if name in attributes else inspect.getattr_static(created, name, None)
     return value if isinstance(value, _CONSTANT_TYPES) else _UNKNOWN

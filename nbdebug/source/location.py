@@ -6,7 +6,7 @@ import linecache
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -99,11 +99,16 @@ def is_user_code(file: str) -> bool:
 def find_user_line(stack: Iterable[SourceLine]) -> SourceLine | None:
     """Return the innermost user line on a stack (innermost first); None if the debugger comes first."""
     for line in stack:
-        if is_debugger_code(line.file) and line.function not in _PASSING_FUNCTIONS:
-            return None
-        if is_user_code(line.file) and line.file != _TRANSPARENT_FILE:
-            return line
+        if _ends_search(line.file, line.function):
+            return line if is_user_code(line.file) else None
     return None
+
+
+def _ends_search(file: str, function: str) -> bool:
+    """Return whether a function is the user's, or one of the debugger that passes no call of the user's code on."""
+    if is_debugger_code(file):
+        return function not in _PASSING_FUNCTIONS
+    return not is_library_code(file) and file != _TRANSPARENT_FILE
 
 
 def get_line_from_traceback(entries: Sequence[str]) -> SourceLine | None:
@@ -124,22 +129,16 @@ def get_running_line(frame: FrameType) -> SourceLine:
 
 def get_line_from_frame(frame: FrameType | None) -> SourceLine | None:
     """Return the user's line on the stack that ends in ``frame``."""
-    return find_user_line(_iterate_frames(frame))
+    while frame is not None and not _ends_search(frame.f_code.co_filename, frame.f_code.co_name):
+        frame = frame.f_back
+    return get_running_line(frame) if frame is not None and is_user_code(frame.f_code.co_filename) else None
 
 
 def get_calling_line(frame: FrameType | None) -> SourceLine | None:
     """Return the user's line that called into the debugger, from the stack that ends in ``frame``."""
-    return next(
-        (line for line in _iterate_frames(frame) if is_user_code(line.file)),
-        None,
-    )
-
-
-def _iterate_frames(frame: FrameType | None) -> Iterator[SourceLine]:
-    """Yield the lines of a stack, innermost first."""
-    while frame is not None:
-        yield get_running_line(frame)
+    while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
+    return get_running_line(frame) if frame is not None else None
 
 
 def get_line_from_exception(error: BaseException) -> SourceLine | None:

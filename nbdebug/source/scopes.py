@@ -18,6 +18,8 @@ from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.search import assigned_names, covers_line, enclosing_scope
 
 UNKNOWN = object()
+# The name of the module that was read from a file; without any, the number of modules that were searched, of thousands.
+_NAMES_OF_MODULES: dict[str, tuple[str, int]] = {}
 _SIMPLE_TYPES = (bool, int, float, str, type(None))
 _PARTS_OF_MODULES = ("_modules", "_parameters", "_buffers")
 _ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
@@ -137,10 +139,26 @@ def function_scope(function: FunctionType, owner: Any = None) -> Scope:
 
 def file_scope(file: str) -> Scope:
     """Return the scope of a file with the variables of its module; that of notebook cells is ``__main__``."""
-    modules = [module for module in [*sys.modules.values()] if getattr(module, "__file__", None) == file]
-    main = sys.modules.get("__main__")
-    module = modules[0] if modules else main if file.startswith("<") or "ipykernel" in file else None
+    module = _module_of_file(file)
+    if module is None and (file.startswith("<") or "ipykernel" in file):
+        module = sys.modules.get("__main__")
     return Scope(file, "", vars(module) if module is not None else {})
+
+
+def _module_of_file(file: str) -> Any:
+    """Return the first imported module that was read from a file; None without any."""
+    known_name, module_count = _NAMES_OF_MODULES.get(file, ("", 0))
+    known = sys.modules.get(known_name)
+    if getattr(known, "__file__", None) == file:
+        return known
+    if module_count == len(sys.modules):
+        return None
+    for name, module in [*sys.modules.items()]:
+        if getattr(module, "__file__", None) == file:
+            _NAMES_OF_MODULES[file] = name, 0
+            return module
+    _NAMES_OF_MODULES[file] = "", len(sys.modules)
+    return None
 
 
 def user_function(called: Any) -> tuple[FunctionType, Any] | None:

@@ -175,6 +175,10 @@ def test_tool_is_live_and_stops_after_reload(tool_page: LabPage, name: str) -> N
         lab.wait_until(shows(lab, "Ended 20"), timeout=10)
         lab.wait_until(lambda: lab.output(1).locator(".nb-stop:visible").count() == 0, timeout=10)
         assert len(run_names(lab) - earlier) == len(run_names(lab)) == 1
+        assert lab.output(1).locator(".nb-stop").count() == 0
+        texts = [output["data"]["text/plain"] for output in lab.outputs(1) if "data" in output]
+        assert texts
+        assert not any("object at 0x" in text for text in texts)
     finally:
         end_tools(lab)
 

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import nbformat
-import pytest
 
 from tests.lab.conftest import SLOW_SETUP
 from tests.lab.lab_page import LabPage, OpenNotebook
@@ -30,7 +29,6 @@ async def training():
 import os
 task = asyncio.create_task(training())
 """
-SLOWER_FORWARD = "SlowModel.forward = lambda self, x: (time.sleep(0.15), self.layer(x))[1]"
 CLOSE_DIALOGS = "() => { setInterval(() => document.querySelector('.jp-Dialog .jp-mod-reject')?.click(), 200); }"
 TIMEOUT = 30_000
 
@@ -169,22 +167,6 @@ def test_restarted_kernel_leaves_picture_without_buttons(open_notebook: OpenNote
         lab.load()
         lab.output(1).get_by_text("Running, as of step").wait_for(timeout=TIMEOUT)
         assert lab.output(1).locator(".nb-stop").count() == 0
-
-
-@pytest.mark.parametrize("call", ["overfit()", "lr_range(steps=1000)", "compare_optimizers()", "treatments()"])
-def test_page_of_other_tool_is_live_after_reload(
-    jupyter_lab: LabServer, open_notebook: OpenNotebook, call: str
-) -> None:
-    with open_notebook(f"{SLOW_SETUP}\n{SLOWER_FORWARD}", f"result = dbg.{call}") as lab:
-        lab.run_cells(0)
-        lab.run_cell(1)
-        lab.output(1).locator(".nb-stop").wait_for(timeout=TIMEOUT)
-        lab.load_notebook()
-        lab.output(1).locator(".nb-stop").click(timeout=TIMEOUT)
-        lab.output(1).get_by_text("Ended 20").wait_for(timeout=TIMEOUT)
-        assert lab.output(1).locator(".nb-stop").count() == 0
-        data = saved_outputs(jupyter_lab, lab, 1)[0].data
-        assert "object at 0x" not in data["text/plain"]
 
 
 def test_magic_runs_lists_runs_and_shows_running_one_again(jupyter_lab: LabServer, open_notebook: OpenNotebook) -> None:

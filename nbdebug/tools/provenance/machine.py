@@ -6,7 +6,9 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -23,8 +25,23 @@ _MAX_DIFF = 200_000  # characters
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of each installed distribution, whether or not it is imported yet."""
-    installed = {item.metadata["Name"]: item.version for item in distributions() if item.metadata["Name"]}
-    return {"python": platform.python_version(), **dict(sorted(installed.items(), key=lambda pair: pair[0].lower()))}
+    return {"python": platform.python_version(), **_installed_versions(tuple(map(_change_time, sys.path)))}
+
+
+def _change_time(folder: str) -> tuple[str, int]:
+    """Return a folder of packages with the time of its last change in ns, which an installation sets; -1 for none."""
+    try:
+        return folder, os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return folder, -1
+
+
+@lru_cache(1)  # it reads a file of each distribution, which takes a tenth of a second for some hundreds
+def _installed_versions(_: tuple[tuple[str, int], ...]) -> dict[str, str]:
+    """Return the version of each distribution in the folders, in the order of their names."""
+    facts = (item.metadata for item in distributions())
+    installed = {fact["Name"]: fact["Version"] for fact in facts if fact["Name"]}
+    return dict(sorted(installed.items(), key=lambda pair: pair[0].lower()))
 
 
 def hardware() -> dict[str, Any]:
