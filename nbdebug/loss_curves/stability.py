@@ -19,6 +19,7 @@ MIN_EVALUATIONS = 4  # of which two follow the lowest validation loss
 _EARLY_RISE_FACTOR = 3.0  # of the rise that a single measurement after the lowest one must show
 _SMALL_SPLIT = 100  # samples
 _MIN_SCORE_GAIN = 0.1  # over the most frequent class, of a model that learned something for other samples
+_MIN_FURTHER_FALL = 0.03  # of a signed training loss after the turn, as a share of the fall of the validation loss
 
 _MIN_LEARNED_SCORE = 0.9  # of validation targets, of a model that learned them well
 _MAX_UNEXPLAINED_EXCESS = 1 / 3  # of the training loss over that of validation, without a higher variance of targets
@@ -164,12 +165,17 @@ def _without_short_batches(run: RunSummary) -> Curve:
 
 @dataclass(frozen=True)
 class ValidationTurn:
-    """The lowest validation loss with its step, and the validation and training loss at the end."""
+    """The lowest validation loss with its step, and the validation and training loss at the end.
+
+    ``scale`` is the loss of a constant prediction, or else that before training; for a loss with negative values it is
+    the fall from there to the lowest loss, since their zero is no level that a loss could be a share of.
+    """
 
     step: int
     lowest: float
     last: float
     train: float
+    scale: float
 
 
 def find_overfitting(run: RunSummary, rise: float = 0.1, evals: int = MIN_EVALUATIONS) -> ValidationTurn | None:
@@ -198,15 +204,19 @@ def has_gap_of_few_evaluations(run: RunSummary) -> bool:
     curves = [curve for curve in _split_curves(run) if _is_complete(*curve[1:]) and len(curve[2]) > 1]
     if any(len(val) >= MIN_EVALUATIONS for _, _, val in curves):
         return False
-    return any(steps[val.argmin()] > 0 and _has_gap(run, train[-1], val[-1]) for steps, train, val in curves)
+    return any(steps[val.argmin()] > 0 and _has_gap(run, train, val, val[-1]) for steps, train, val in curves)
 
 
 def _is_complete(train: Curve, val: Curve) -> bool:
     return len(train) == len(val) and bool(np.isfinite([*train, *val]).all())
 
 
-def _has_gap(run: RunSummary, train: float, val: float) -> bool:
-    return val - train > max(0.5 * val, 0.1 * (run.chance or 0.0))
+def _has_gap(run: RunSummary, train: Curve, val: Curve, final: float) -> bool:
+    """Return whether the final validation loss is far above the training loss at the end."""
+    gap = final - train[-1]
+    if _is_signed(train, val):
+        return bool(gap > 0.1 * _rise_scale(run, train, val))
+    return bool(gap > max(0.5 * final, 0.1 * (run.chance or 0.0)))
 
 
 def _ends_with_earlier_weights(run: RunSummary, turn: ValidationTurn) -> bool:
@@ -238,21 +248,33 @@ def _find_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: fl
 
     A validation loss that was lowest before training never improved, so it did not turn.
     """
-    lowest, reference = int(val.argmin()), run.chance if run.chance is not None else val[0]
+    lowest, scale, is_signed = int(val.argmin()), _rise_scale(run, train, val), _is_signed(train, val)
     after = val[lowest + 1 :]
-    if len(after) < 2 or lowest > 0.75 * (len(val) - 1) or reference <= 0 or steps[lowest] == 0:
+    if len(after) < 2 or lowest > 0.75 * (len(val) - 1) or scale <= 0 or steps[lowest] == 0:
         return None
     final = float(after[-2:].mean())
     slope = np.polyfit(np.arange(len(val) - lowest), val[lowest:], 1)[0]
-    noise = _noise_share(run)
-    has_risen = final - val[lowest] > max(rise * val[lowest], max(0.03, noise) * reference) and slope > 0
-    training_fell = train[-1] < 0.7 * train[lowest] or train[-1] < 0.02 * reference
-    has_gap = final - train[-1] > max(0.5 * final, 0.1 * reference)
-    return (
-        ValidationTurn(int(steps[lowest]), float(val[lowest]), final, float(train[-1]))
-        if has_risen and training_fell and has_gap
-        else None
-    )
+    level = scale if is_signed else val[lowest]
+    has_risen = final - val[lowest] > max(rise * level, max(0.03, _noise_share(run)) * scale) and slope > 0
+    if is_signed:
+        training_fell = train[lowest] - train[-1] > _MIN_FURTHER_FALL * scale
+    else:
+        training_fell = train[-1] < 0.7 * train[lowest] or train[-1] < 0.02 * scale
+    has_gap = _has_gap(run, train, val, final) and (is_signed or final - train[-1] > 0.1 * scale)
+    if not (has_risen and training_fell and has_gap):
+        return None
+    return ValidationTurn(int(steps[lowest]), float(val[lowest]), final, float(train[-1]), scale)
+
+
+def _is_signed(train: Curve, val: Curve) -> bool:
+    """Return whether losses are negative, as a negative similarity or the logarithm of a density is."""
+    return bool(min(train.min(), val.min()) < 0)
+
+
+def _rise_scale(run: RunSummary, train: Curve, val: Curve) -> float:
+    """Return what a rise of the validation loss is compared with: chance or the start, or the fall of a signed loss."""
+    start = float(val[0] if run.chance is None else run.chance)
+    return start - float(val.min()) if _is_signed(train, val) else start
 
 
 def _find_early_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, rise: float) -> ValidationTurn | None:
@@ -262,11 +284,14 @@ def _find_early_turn(run: RunSummary, steps: Curve, train: Curve, val: Curve, ri
     """
     if len(val) < 2 or int(val.argmin()) != len(val) - 2 or steps[-2] == 0:
         return None
-    reference = run.chance if run.chance is not None else val[0]
-    has_risen = val[-1] - val[-2] > max(rise * val[-2], max(0.1, _noise_share(run)) * reference)
-    training_fell = train[-1] < 0.5 * train[-2]
-    if has_risen and training_fell and _has_gap(run, train[-1], val[-1]):
-        return ValidationTurn(int(steps[-2]), float(val[-2]), float(val[-1]), float(train[-1]))
+    scale, is_signed = _rise_scale(run, train, val), _is_signed(train, val)
+    if scale <= 0:
+        return None
+    level = scale if is_signed else val[-2]
+    has_risen = val[-1] - val[-2] > max(rise * level, max(0.1, _noise_share(run)) * scale)
+    training_fell = train[-2] - train[-1] > _MIN_FURTHER_FALL * scale if is_signed else train[-1] < 0.5 * train[-2]
+    if has_risen and training_fell and _has_gap(run, train, val, val[-1]):
+        return ValidationTurn(int(steps[-2]), float(val[-2]), float(val[-1]), float(train[-1]), scale)
     return None
 
 
@@ -287,7 +312,9 @@ def _find_worsening(run: RunSummary) -> ValidationTurn | None:
         and train[-1] < 0.5 * run.chance
     )
     return (
-        ValidationTurn(int(run.val.steps[0]), float(val[0]), float(val[-1]), float(train[-1])) if has_worsened else None
+        ValidationTurn(int(run.val.steps[0]), float(val[0]), float(val[-1]), float(train[-1]), run.chance)
+        if has_worsened
+        else None
     )
 
 

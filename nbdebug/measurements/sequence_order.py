@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import torch
@@ -226,6 +228,8 @@ class PermutationSensitivity:
 
     ``is_data_ordered`` is True if the data have an order, that is, if neighbors are more similar than other pairs of a
     sequence. ``entry_node`` is where the sequence enters: its embedding, its patches or the first attention.
+    ``names_positions`` is True if the model tells the positions of a sequence by values that name them, such as the
+    number of a field, and these are in another order in each sequence.
     """
 
     kind: _SequenceKind
@@ -233,6 +237,7 @@ class PermutationSensitivity:
     is_sensitive: bool
     is_data_ordered: bool
     entry_node: Node
+    names_positions: bool = False
 
 
 @slow_measurement
@@ -255,7 +260,52 @@ def permutation_sensitivity(eval_outputs: EvalOutputs, graph: Graph) -> Permutat
         with fill_zero_parameters(eval_outputs.setup.eager_model):  # a table of positions may start at zero
             before, after = (eval_outputs.predict(batch)[0] for batch in (eval_outputs.batch, changed))
         is_unchanged = _is_unchanged(eval_outputs, before, after, order)
-    return PermutationSensitivity(kind, length, not is_unchanged, _is_data_ordered(eval_outputs, kind), entry)
+    reads_steps, reads_keys = (
+        is_unchanged and not side and _reads_labels(eval_outputs, order, labels) for labels in (_are_steps, _are_keys)
+    )
+    is_ordered = _is_data_ordered(eval_outputs, kind) and not reads_keys
+    return PermutationSensitivity(kind, length, reads_steps or not is_unchanged, is_ordered, entry, reads_keys)
+
+
+def _reads_labels(eval_outputs: EvalOutputs, order: Tensor, are_labels: Callable[[Tensor], bool]) -> bool:
+    """Return whether the output depends on which positions have which labels, found among the inputs or their columns.
+
+    By intervention: everything but the labels is permuted.
+    """
+    inputs = [*eval_outputs.inputs.values()]
+    columns = [(x, c) for x in inputs if x.dim() == 3 for c in range(min(x.shape[2], _MAX_FEATURES)) if x.shape[2] > 1]
+    parts = [(x, None) for x in inputs if x.dim() == 2 and len(inputs) > 1]
+    for labels, column in [*parts, *columns]:
+        if not are_labels(labels if column is None else labels[..., column]):
+            continue
+        changed = eval_outputs.transform_inputs(partial(_permute_others, order, labels, column))
+        return not _is_unchanged(eval_outputs, eval_outputs.outputs[0], eval_outputs.predict(changed)[0], order)
+    return False
+
+
+def _permute_others(order: Tensor, labels: Tensor, column: int | None, tensor: Tensor) -> Tensor:
+    """Permute the positions of a tensor, except those of the labels or of their column in it."""
+    if tensor is labels and column is None:
+        return tensor
+    permuted = _permute_positions(tensor, order, 0)
+    if tensor is labels:
+        permuted[..., column] = tensor[..., column]
+    return permuted
+
+
+def _are_steps(labels: Tensor) -> bool:
+    """Check whether values increase or decrease along each sequence, as times and the numbers of positions do."""
+    steps = labels.diff(dim=1)
+    is_counted = labels.dtype != torch.bool and len(labels) > 1 and labels.shape[1] > 2
+    return is_counted and bool((steps > 0).all() or (steps < 0).all())
+
+
+def _are_keys(labels: Tensor) -> bool:
+    """Check whether each sequence holds the same values, each once, in some order that is not the same in all."""
+    if labels.dtype == torch.bool or len(labels) < 2:
+        return False
+    values = labels.sort(dim=1).values
+    return bool((values == values[:1]).all() and (values.diff(dim=1) > 0).all() and (labels != labels[:1]).any())
 
 
 def _get_attention_length(node: Node) -> int:

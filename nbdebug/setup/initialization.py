@@ -38,7 +38,8 @@ def initialization_line(setup: Setup, module: str, parameter: str = "weight") ->
     ``self.head.weight``, also through a loop or a function, or else those that may write to any parameter; a line that
     does not name it does not count if torch's own initialization writes such values. If there is none, a call with a
     number that the source does not tell counts for a parameter with one value, and for one that is no sample of torch's
-    own initialization. None if there is no such line, or more than one.
+    own initialization; then the line that creates the parameter, if the source does not tell its values. None if there
+    is no such line, or more than one.
     """
     owner, values = _owner_and_values(setup, module, parameter)
     if owner is None or values is None:
@@ -54,11 +55,15 @@ def initialization_line(setup: Setup, module: str, parameter: str = "weight") ->
     named = [write for write in named if call_name(write[1]) not in _CREATING] or named  # which a later call overwrites
     if not named and _is_usual(values, owner, parameter):
         return None
-    lines = {SourceLine(file, node.lineno) for file, node in named or possible or agreeing}
+    lines = {SourceLine(file, node.lineno) for file, node in named or possible}
     if not lines:
         is_constant = _is_constant(values, float(values[0]))
         names = _CONSTANTS if is_constant else _DISTRIBUTIONS if _is_unusual(values, owner, parameter) else frozenset()
         lines = {SourceLine(file, node.lineno) for file, node in writes if _has_unknown_number(file, node, names)}
+    if not lines:
+        created = [(file, node) for file, node in writes if _creates_unknown_values(file, node)]
+        path = (setup.eager_model, module, parameter)
+        lines = {SourceLine(file, node.lineno) for file, node in created if writes_parameter(file, node, *path)}
     return lines.pop() if len(lines) == 1 else None
 
 
@@ -134,6 +139,12 @@ def _has_unknown_number(file: str, node: ast.Call | ast.AugAssign, names: Collec
         return False
     numbers = [*node.args[is_init_function(node) :], *(keyword.value for keyword in node.keywords)]
     return any(_literal(file, number) is None for number in numbers)
+
+
+def _creates_unknown_values(file: str, node: ast.Call | ast.AugAssign) -> bool:
+    """Check whether a call creates a parameter from values that the source does not tell."""
+    is_creation = isinstance(node, ast.Call) and call_name(node) == "Parameter" and bool(node.args)
+    return is_creation and isinstance(node, ast.Call) and _moments(file, node.args[0]) is None
 
 
 def _is_unusual(values: Tensor, owner: nn.Module, parameter: str) -> bool:

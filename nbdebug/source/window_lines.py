@@ -9,8 +9,8 @@ from types import FunctionType
 
 from nbdebug.source.assignments import covering_statement, own_statements
 from nbdebug.source.location import SourceLine
-from nbdebug.source.producers import executed_return, part_producer
-from nbdebug.source.scopes import Expression, Scope
+from nbdebug.source.producers import executed_return, part_producer, returned_expression
+from nbdebug.source.scopes import UNKNOWN, Expression, Scope
 from nbdebug.source.search import SourceScope, call_name, enclosing_scope, paired_targets, read_names
 from nbdebug.source.variable_values import possible_assignments
 
@@ -32,6 +32,19 @@ class _Selection:
     line: SourceLine
 
 
+@dataclass(frozen=True)
+class _SeriesPart:
+    """A selection from a series, in the function that makes it."""
+
+    scope: Scope
+    node: ast.Subscript
+
+    @property
+    def line(self) -> SourceLine:
+        """The line of the selection."""
+        return SourceLine(self.scope.file, self.node.lineno)
+
+
 def misplaced_window_line(inputs: Expression, targets: Expression) -> SourceLine | None:
     """Return the line that selects a window with its target in it, or the target; None if it is not certain.
 
@@ -50,23 +63,30 @@ def misplaced_item_line(pair: Expression, item: str, last: int) -> SourceLine | 
 
     ``pair`` is what the function returns: the window first, the target last. Both are parts of the same series, at
     indices that depend on the variable ``item``, which is ``last`` for the last item. The window may join several
-    series. If the target of the last item is the end of the series, the window is too long, else the target is too
-    early.
+    series, and functions and methods of the user may make both. If the target of the last item is the end of the
+    series, the window is too long, else the target is too early.
     """
     parts = getattr(pair.node, "elts", [])
     of_last_item = replace(pair.scope, bound={**pair.scope.bound, item: last})
-    target = selected_part(of_last_item, parts[-1]) if parts else None
+    target = _selection_of_methods(of_last_item, parts[-1]) if parts else None
     windows = [*_joined_selections(of_last_item, parts[0])] if parts else []
-    window = next((part for part in windows if target and ast.unparse(part.value) == ast.unparse(target.value)), None)
+    window = next((part for part in windows if target and _is_same_series(part, target)), None)
     if window is None or target is None:
         return None
-    index = next(iter(getattr(target.slice, "elts", ())), target.slice)
-    end = of_last_item.value(index.upper or index) if isinstance(index, ast.Slice) else of_last_item.value(index)
-    series = pair.scope.value(target.value)
+    index = next(iter(getattr(target.node.slice, "elts", ())), target.node.slice)
+    end = target.scope.value(index.upper or index if isinstance(index, ast.Slice) else index)
+    series = target.scope.value(target.node.value)
     last_step = len(series) - (0 if isinstance(index, ast.Slice) else 1) if isinstance(series, Sized) else None
-    if end != last_step and (returned := _own_result(pair.scope, index)):
+    if end != last_step and (returned := _own_result(target.scope, index)):
         return returned
-    return SourceLine(pair.scope.file, (window if end == last_step else target).lineno)
+    return window.line if end == last_step else target.line
+
+
+def _is_same_series(first: _SeriesPart, second: _SeriesPart) -> bool:
+    """Check whether two selections are from the same variable, or from the same object under other names."""
+    series = first.scope.value(first.node.value)
+    is_same_object = series is not UNKNOWN and series is second.scope.value(second.node.value)
+    return is_same_object or ast.unparse(first.node.value) == ast.unparse(second.node.value)
 
 
 def _own_result(scope: Scope, index: ast.expr) -> SourceLine | None:
@@ -78,9 +98,9 @@ def _own_result(scope: Scope, index: ast.expr) -> SourceLine | None:
     return returned.line if returned else None
 
 
-def _joined_selections(scope: Scope, value: ast.expr) -> Iterator[ast.Subscript]:
+def _joined_selections(scope: Scope, value: ast.expr) -> Iterator[_SeriesPart]:
     """Yield the selection from a series that an expression makes, or those from all series that it joins."""
-    if selected := selected_part(scope, value):
+    if selected := _selection_of_methods(scope, value):
         yield selected
         return
     whole = Expression(scope, value)
@@ -90,21 +110,51 @@ def _joined_selections(scope: Scope, value: ast.expr) -> Iterator[ast.Subscript]
             yield from _joined_selections(scope, part)
 
 
+def _selection_of_methods(scope: Scope, value: ast.expr) -> _SeriesPart | None:
+    """Return the selection from a series that an expression makes, also in functions and methods of the user."""
+    for _ in range(_MAX_STEPS):
+        if selected := selected_part(scope, value):
+            return _SeriesPart(scope, selected)
+        called = _called_value(scope, value)
+        returned = returned_expression(Expression(scope, called)) if called else None
+        if returned is None:
+            return None
+        scope, value = returned.scope, returned.node
+    return None
+
+
+def _called_value(scope: Scope, value: ast.expr) -> ast.Call | None:
+    """Return the call of a function of the user whose result an expression converts or reshapes."""
+    for _ in range(_MAX_STEPS):
+        if isinstance(value, ast.Call) and scope.callee(value):
+            return value
+        converted = _unconverted(scope, value)
+        if converted is None:
+            return None
+        value = converted
+    return None
+
+
 def selected_part(scope: Scope, value: ast.expr) -> ast.Subscript | None:
     """Return the selection from a series that an expression converts or reshapes; None if there is none."""
     for _ in range(_MAX_STEPS):
         if isinstance(value, ast.Subscript):
             return value
-        if isinstance(value, ast.Name):
-            assigned = _assigned_value(scope, value, value.id)
-        elif isinstance(value, ast.Call) and call_name(value) in _CONVERSIONS and value.args:
-            assigned = value.args[0]
-        else:
-            assigned = getattr(getattr(value, "func", None), "value", None)  # a method, as in ``target.unsqueeze(0)``
-        if assigned is None:
+        converted = _unconverted(scope, value)
+        if converted is None:
             return None
-        value = assigned
+        value = converted
     return None
+
+
+def _unconverted(scope: Scope, value: ast.expr) -> ast.expr | None:
+    """Return what a variable was assigned, or what a call or a method converts or reshapes; None if unknown."""
+    if isinstance(value, ast.Name):
+        return _assigned_value(scope, value, value.id)
+    if isinstance(value, ast.Call) and call_name(value) in _CONVERSIONS and value.args:
+        return value.args[0]
+    source = getattr(getattr(value, "func", None), "value", None)  # a method, as in ``target.unsqueeze(0)``
+    return source if isinstance(source, ast.expr) else None
 
 
 def _misplaced_line(inputs: Expression, targets: Expression, *, is_reversed: bool) -> SourceLine | None:

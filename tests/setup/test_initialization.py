@@ -176,6 +176,17 @@ def test_initialization_line_of_equal_values_names_the_parameter(name: str, tmp_
     assert line.text.endswith(f"# {name}")
 
 
+def test_initialization_line_of_values_that_the_source_does_not_tell_is_the_line_that_creates_the_parameter(
+    tmp_path: Path,
+) -> None:
+    create = "start = [torch.zeros].pop()\n        self.b = nn.Parameter(start(20, 4))  # b\n"
+    create += "        self.a = nn.Parameter(torch.zeros(4, 20))"
+    text = PAIR.replace("{create}", create).replace("nn.init.zeros_(tensor)", "tensor.add_(1)")
+    line = initialization_line(build_setup(tmp_path, text), "0", "b")
+    assert line is not None
+    assert line.text.endswith("# b")
+
+
 @pytest.mark.parametrize("name", STARTS)
 def test_initialization_line_of_own_parameter_is_that_of_its_target(name: str, tmp_path: Path) -> None:
     setup = build_setup(tmp_path, PAIR.replace("{create}", STARTS[name]))

@@ -47,6 +47,10 @@ def overfitting(
     validation score of 0.97 or more, nor if the validation loss was lowest before training: such a model never learned
     anything for the validation samples, which has other causes.
 
+    A loss with negative values, such as a negative similarity or a log-density, has no zero to compare with: its rise
+    must exceed a tenth of its fall, from the start or from the loss of a constant prediction, while the training loss
+    decreased further by 3% of this fall and ended a tenth of it below.
+
     Without a score, as for pairs of embeddings or a loss of your own, a sample counts as correct if the loss is lower
     for its label than for all other labels. Nothing is reported if the share of correct samples is 0.97 or more. A
     share of 0.95 is enough if the loss rose by at most a tenth of the loss of a constant prediction, because a loss
@@ -77,7 +81,7 @@ def overfitting(
         if stability.has_gap_of_few_evaluations(summary):
             raise NotChecked(_describe_gap(summary))
         return
-    if summary.val.last_score is None and _tells_labels_apart(summary, turning_point, label_choices):
+    if summary.val.last_score is None and _tells_labels_apart(turning_point, label_choices):
         return
     start = f"lowest at step {turning_point.step} ({turning_point.lowest:.4g})"
     if not turning_point.step:
@@ -102,15 +106,12 @@ def overfitting(
     )
 
 
-def _tells_labels_apart(
-    summary: RunSummary, turning_point: stability.ValidationTurn, label_choices: LabelChoices | NotChecked
-) -> bool:
+def _tells_labels_apart(turning_point: stability.ValidationTurn, label_choices: LabelChoices | NotChecked) -> bool:
     """Return whether nearly all validation samples have the lowest loss for their label, by the weights at the end."""
     accuracy = None if isinstance(label_choices, NotChecked) else label_choices.accuracy()
     if accuracy is None:
         return False
-    reference = summary.val.loss[0] if summary.chance is None else summary.chance
-    is_small = turning_point.last - turning_point.lowest <= _SMALL_RISE * reference
+    is_small = turning_point.last - turning_point.lowest <= _SMALL_RISE * turning_point.scale
     return accuracy >= (_MIN_ACCURACY_OF_SMALL_RISE if is_small else HIGH_SCORE)
 
 

@@ -29,6 +29,10 @@ from nbdebug.source.unused_results import find_unused_result
 
 _MAX_GAIN = 0.1  # from the counts of the tokens, below which a model without the order can learn nothing
 _FAILURES = ("T607", "T610", "E702", "E706", "E709")  # of a model that lacks what the targets depend on
+_NAMES_POSITIONS = (
+    " One of the inputs names the elements of each sequence, like the numbers of its fields, so their order may carry "
+    "nothing."
+)
 _MAY_BE_SETS = " The targets may not need any: the counts of the tokens alone tell most of them."
 
 
@@ -58,7 +62,10 @@ def order_ignored(
     sequence attends to itself. Recurrence, convolution and causal masks encode the order and pass. For numeric
     sequences it is a warning only if neighbors are more similar than pairs in random order by five standard errors;
     otherwise the sequences may be sets, as may sorted words, and it is a note. It is one, too, if a learner that gets
-    only the counts of the tokens gains ``share`` = half of what is possible over the most frequent class. A table
+    only the counts of the tokens gains ``share`` = half of what is possible over the most frequent class. If an input,
+    or a column of it, increases along every sequence, as times and numbers of positions do, and the output changes when
+    all but this column is permuted, the model has positions. If each sequence holds the same distinct values in this
+    column in another order, as the numbers of fields, and the output depends on them, it is a note. A table
     counts if it has at least as many rows as the sequence has positions, and nothing else that is added differs
     between positions.
 
@@ -94,7 +101,7 @@ def order_ignored(
         "not along the sequence."
         if misplaced
         else "Attention does not depend on positions, and no position information is added to its input."
-        + (_MAY_BE_SETS if gain >= share else ""),
+        + (_NAMES_POSITIONS if permutation_sensitivity.names_positions else _MAY_BE_SETS if gain >= share else ""),
         fix=ADD_ALONG_STEPS
         if misplaced
         else "Add a vector for each position, learned or sinusoidal, to the "

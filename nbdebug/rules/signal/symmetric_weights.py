@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nbdebug.autograd import Graph
+from nbdebug.autograd.factors import first_factors
 from nbdebug.autograd.graph import Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding
 from nbdebug.formatting import join_names
 from nbdebug.measurements.gradients import EARLY_STEPS, EarlyGradient
-from nbdebug.measurements.parameter_coverage import common_parent, format_names
+from nbdebug.measurements.parameter_coverage import ParameterEntry, common_parent, format_names
 from nbdebug.measurements.symmetric_branches import SymmetricBranches
 from nbdebug.rule_engine.initialization_edits import draw_initialization
 from nbdebug.rule_engine.rule_registry import rule
@@ -63,8 +64,8 @@ def symmetric_weights(
     targets or dropout, get other gradients at the first step.
 
     Several matrices of one module that are zero and have a gradient of exactly zero in each step are the factors of a
-    product, and so are those of two layers in one module, as in an adapter of low rank. One of them must start at
-    random, and the other may stay zero.
+    product, and so are those of two layers in one module, as in an adapter of low rank. The one that the inputs meet
+    first, by the order of the products in the forward pass, must start at random, and the other may stay zero.
 
     ## How to fix
     Initialize the weights randomly; only biases and last layers may start at zero.
@@ -81,7 +82,7 @@ def symmetric_weights(
     factors = _find_zero_factors(setup.eager_model, early_steps)
     zero_names = {early.entry.name for group in factors for early in group}
     if factors:
-        yield _zero_factors_finding(setup, factors)
+        yield _zero_factors_finding(setup, graph, factors)
     others = [early for early in early_steps if early.entry.name not in zero_names]
     yield from _merge_equal_places(_weight_findings(setup, others, head, _find_tables(graph)))
     for branches in symmetric_branches if not isinstance(symmetric_branches, NotChecked) else ():
@@ -105,25 +106,34 @@ def _find_zero_factors(model: nn.Module, early_steps: list[EarlyGradient]) -> li
     return [*(group for group in own.values() if len(group) > 1), *(g for g in of_layers.values() if len(g) == 2)]
 
 
-def _zero_factors_finding(setup: Setup, factors: list[list[EarlyGradient]]) -> Finding:
-    """Report products of matrices that are all zero, at the first of them."""
-    entries = [[early.entry for early in group] for group in factors]
-    first = entries[0][0]
-    lines = [initialization_line(setup, entry.module, entry.name.rpartition(".")[2]) for entry in entries[0]]
-    line = lines[0]
-    listed = [" and ".join(entry.name for entry in group) for group in entries]
-    others = f" The same holds for {join_names(listed[1:], 4)}." if listed[1:] else ""
-    fixes = [f"torch.nn.init.kaiming_uniform_(model.get_parameter({group[0].name!r}))" for group in entries]
+def _zero_factors_finding(setup: Setup, graph: Graph, factors: list[list[EarlyGradient]]) -> Finding:
+    """Report products of matrices that are all zero, at the first of them that the inputs meet."""
+    starts = [[group[i] for i in first_factors(graph, _tensors(group))] or group[:1] for group in factors]
+    first = starts[0][0].entry
+    line = _initialization_line(setup, first)
+    others = {_initialization_line(setup, early.entry) for early in factors[0] if early not in starts[0]}
+    listed = [" and ".join(early.entry.name for early in group) for group in factors]
+    text = f" The same holds for {join_names(listed[1:], 4)}." if listed[1:] else ""
+    names = [early.entry.name for group in starts for early in group]
     return Finding(
         message=f"{listed[0]} start at 0, and the gradient of each is exactly 0 in the first {EARLY_STEPS} steps."
-        f"{others}",
+        f"{text}",
         where=get_location(line, first.module or None, first.name),
         cause="They are factors of one product, and the product of two zeros has no gradient for either.",
-        fix="\n".join(fixes) + "   # and leave the other factor at 0",
-        edits=draw_initialization(setup, line, _deviation(factors[0][0])) if line not in lines[1:] else (),
-        evidence={"parameters": [entry.name for group in entries for entry in group], "steps": EARLY_STEPS},
+        fix="\n".join(f"torch.nn.init.kaiming_uniform_(model.get_parameter({name!r}))" for name in names)
+        + "   # and leave the other factor at 0",
+        edits=draw_initialization(setup, line, _deviation(starts[0][0])) if line not in others else (),
+        evidence={"parameters": [early.entry.name for group in factors for early in group], "steps": EARLY_STEPS},
         explains=_CONSEQUENCES,
     )
+
+
+def _tensors(group: list[EarlyGradient]) -> list[Tensor]:
+    return [early.entry.parameter for early in group]
+
+
+def _initialization_line(setup: Setup, entry: ParameterEntry) -> SourceLine | None:
+    return initialization_line(setup, entry.module, entry.name.rpartition(".")[2])
 
 
 def _find_tables(graph: Graph) -> set[int]:
@@ -200,7 +210,7 @@ def _is_users(module: nn.Module) -> bool:
 def _columns_finding(setup: Setup, early: EarlyGradient) -> Finding:
     """Report a table whose columns stay equal, as of a recommender whose factors start with one value."""
     value = float(early.entry.parameter.detach().flatten()[0])
-    line = initialization_line(setup, early.entry.module, early.entry.name.rpartition(".")[2])
+    line = _initialization_line(setup, early.entry)
     deviation = _deviation(early)
     return Finding(
         message=f"All {early.tied_columns} columns of {early.entry.name} start with the same values, and are still "
@@ -223,7 +233,7 @@ def _finding(setup: Setup, early: EarlyGradient) -> Finding:
     rows, distinct = early.compared_rows or 0, early.distinct_rows or 0
     values = early.entry.parameter.detach().flatten()
     value = float(values[0])
-    line = initialization_line(setup, early.entry.module, early.entry.name.rpartition(".")[2])
+    line = _initialization_line(setup, early.entry)
     return Finding(
         message=f"All {len(early.entry.parameter)} units of {early.entry.name} start with the same weights. After "
         f"{EARLY_STEPS} steps, {rows} compared units have only {distinct} distinct weight "

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from nbdebug.autograd import Graph
+from nbdebug.autograd.factors import first_factors
 from nbdebug.autograd.graph import Node
 from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Finding, Location
@@ -41,6 +43,7 @@ def zero_gradient(
     loss: Tensor | NotChecked,
     unchanged_loss: UnchangedLoss | NotChecked | None,
     loop: LoopSummary | NotChecked,
+    graph: Graph | NotChecked,
     *,
     least: int = 5,
 ) -> Iterator[Finding]:
@@ -97,22 +100,28 @@ def zero_gradient(
             yield _finding_of_direction(item)
             continue
         is_unselected = item.node is None and all(_pattern(entry.name) in reached for entry in item.entries)
-        setup_fix = "dropout=0" if drops_all else _initialize_factors(blocked_gradients)
-        finding = replace(_finding(setup, item, is_solved, is_unselected), setup_fix=setup_fix)
+        setup_fix = "dropout=0" if drops_all else _initialize_factors(graph, blocked_gradients)
+        finding = replace(_finding(setup, graph, item, is_solved, is_unselected), setup_fix=setup_fix)
         yield finding if has_gradient or is_solved else _without_rounding(finding, item.node)
 
 
-def _initialize_factors(blocked: list[BlockedGradient]) -> str:
+def _initialize_factors(graph: Graph | NotChecked, blocked: list[BlockedGradient]) -> str:
     """Return code that initializes the first of several matrices of zeros in each module; "" if no module has any.
 
     The gradient of a factor of a product is zero while the other one is, so that one of the two suffices.
     """
-    names: dict[str, list[str]] = {}
+    groups: dict[str, list[ParameterEntry]] = {}
     for entry in (entry for item in blocked for entry in item.entries):
         if entry.parameter.dim() > 1 and not bool(entry.parameter.any()):
-            names.setdefault(entry.name.rpartition(".")[0], []).append(entry.name)
-    firsts = [own[0] for own in names.values() if len(own) > 1]
-    return "\n".join(f"nn.init.kaiming_uniform_(model.get_parameter({name!r}), a=5**0.5)" for name in firsts)
+            groups.setdefault(entry.name.rpartition(".")[0], []).append(entry)
+    firsts = [entry for group in groups.values() if len(group) > 1 for entry in _first_factors(graph, group)]
+    return "\n".join(f"nn.init.kaiming_uniform_(model.get_parameter({entry.name!r}), a=5**0.5)" for entry in firsts)
+
+
+def _first_factors(graph: Graph | NotChecked, entries: list[ParameterEntry]) -> list[ParameterEntry]:
+    """Return the matrices that the inputs meet first, of each product of two; the first of all if that is unknown."""
+    positions = [] if isinstance(graph, NotChecked) else first_factors(graph, [entry.parameter for entry in entries])
+    return [entries[position] for position in positions] or entries[:1]
 
 
 def _loop_findings(loop: LoopSummary, min_steps: int) -> Iterator[Finding]:
@@ -169,14 +178,17 @@ def _pattern(name: str) -> str:
     return re.sub(r"\d+", "*", name)
 
 
-def _finding(setup: Setup, end: BlockedGradient, is_solved: bool, is_unselected: bool) -> Finding:
+def _finding(
+    setup: Setup, graph: Graph | NotChecked, end: BlockedGradient, is_solved: bool, is_unselected: bool
+) -> Finding:
     matrices = [entry for entry in end.entries if entry.parameter.dim() > 1]
     is_zero = bool(matrices) and not any(bool(entry.parameter.any()) for entry in matrices)
+    first = _first_factors(graph, matrices)[0] if is_zero else None
     last = end.entries[-1]
     module = (end.node.module if end.node else None) or last.module or None
     where = get_location(end.node.line if end.node else None, module, last.name)
-    if is_zero:
-        where = _place_of_values(setup, matrices[0])
+    if first is not None:
+        where = _place_of_values(setup, first)
     reason = "every batch gives such a gradient"
     if end.node:
         reason = f"the backward pass of the operation {end.node.name} returns " + (
@@ -195,8 +207,8 @@ def _finding(setup: Setup, end: BlockedGradient, is_solved: bool, is_unselected:
         else _cause_of_operation(end),
         fix="# these batches give nothing to learn from: check whether they are too easy"
         if is_solved
-        else f"torch.nn.init.kaiming_uniform_(model.get_parameter({matrices[0].name!r}))   # one factor may stay at 0"
-        if is_zero
+        else f"torch.nn.init.kaiming_uniform_(model.get_parameter({first.name!r}))   # one factor may stay at 0"
+        if first is not None
         else _fix_for_operation(end),
         evidence={
             "parameters": [entry.name for entry in end.entries],

@@ -106,6 +106,47 @@ ITEMS = {
         + _ITEM_LOADER.format(12, 0)
     ),
 }
+# The window, the target or both are made by methods or functions of the user.
+METHODS = {
+    "a target of a method": (
+        f"{_ITEMS}        return self.series[i:i + self.width], self.target(i).unsqueeze(0)\n"
+        "    def target(self, i):\n        return self.series[i + self.width - 1]  # here\n"
+        + _ITEM_LOADER.format(12, 0)
+    ),
+    "a target in a variable": (
+        f"{_ITEMS}        past = self.series[i:i + self.width]\n        target = self.target(start=i)\n"
+        "        return past, target.float().view(1)\n    def target(self, start):\n"
+        "        end = start + self.width\n        return self.series[start + self.width - 1]  # here\n"
+        + _ITEM_LOADER.format(12, 0)
+    ),
+    "both of methods": (
+        f"{_ITEMS}        return self.past(i), self.coming(i)\n"
+        "    def past(self, i):\n        return self.series[i:i + self.width]\n    def coming(self, i):\n"
+        "        return self.series[i + self.width - 1:i + self.width]  # here\n" + _ITEM_LOADER.format(12, 0)
+    ),
+    "a long window of a method": (
+        f"{_ITEMS}        return self.past(i), self.series[i + self.width].unsqueeze(0)\n"
+        "    def past(self, i):\n        return self.series[i:i + self.width + 1]  # here\n"
+        + _ITEM_LOADER.format(13, 0)
+    ),
+    "a method of a method": (
+        f"{_ITEMS}        return self.series[i:i + self.width], self.target(i).unsqueeze(0)\n"
+        "    def target(self, i):\n        return self.at(i + self.width + self.offset)\n"
+        "    def at(self, step):\n        return self.series[step]  # here\n" + _ITEM_LOADER.format(12, -1)
+    ),
+    "a function of the series": (
+        f"def value_at(values, step):\n    return values[step]  # here\n{_ITEMS}"
+        "        return self.series[i:i + self.width], value_at(self.series, i + self.width - 1).unsqueeze(0)\n"
+        + _ITEM_LOADER.format(12, 0)
+    ),
+    "a method of a parent class": (
+        _ITEMS.replace("class Windows(", "class Base(")
+        + "        return self.series[i:i + self.width], self.target(i).unsqueeze(0)\n"
+        "    def target(self, i):\n        return self.series[i + self.width]\n"
+        "class Windows(Base):\n    def target(self, i):\n        return self.series[i + self.width - 1]  # here\n"
+        + _ITEM_LOADER.format(12, 0)
+    ),
+}
 _SEVERAL_ITEMS = _ITEMS.replace("torch.tensor(series)", "torch.tensor(series)[:, 0]").replace(
     "    def __len__", "        self.wind = torch.tensor(series)[:, 1]\n    def __len__"
 )
@@ -258,6 +299,15 @@ def test_target_leak_names_the_line_of_a_dataset_that_selects_the_window_or_its_
     name: str, tmp_path: Path
 ) -> None:
     finding = window_finding(HEADER + ITEMS[name], tmp_path / "program.py")
+    assert source_line(finding).endswith("# here"), str(finding)
+    assert finding.fix.startswith("End each window before its target")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_target_leak_names_the_line_of_a_method_that_selects_the_window_or_its_target(
+    name: str, tmp_path: Path
+) -> None:
+    finding = window_finding(HEADER + METHODS[name], tmp_path / "program.py")
     assert source_line(finding).endswith("# here"), str(finding)
     assert finding.fix.startswith("End each window before its target")
 

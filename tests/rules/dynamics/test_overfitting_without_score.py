@@ -137,6 +137,46 @@ def test_rise_of_a_loss_without_a_choice_of_labels_is_overfitting(name: str) -> 
     assert [finding.severity for finding in report(*programs[name], SMALL)] == ["warning"]
 
 
+# The losses of fixed samples of both splits; the zero of these losses is no level.
+SIGNED_RUNS: dict[str, tuple[list[float], list[float]]] = {
+    "negative cosine": ([0.005, -0.7, -0.84, -0.87, -0.88, -0.885], [0.004, -0.7, -0.83, -0.8661, -0.860, -0.858]),
+    "negative cosine from below zero": (
+        [-0.1, -0.7, -0.85, -0.9, -0.93, -0.96],
+        [-0.1, -0.7, -0.8, -0.79, -0.77, -0.76],
+    ),
+    "negative overlap": ([-0.2, -0.7, -0.8, -0.9, -0.95, -0.97], [-0.2, -0.7, -0.78, -0.76, -0.75, -0.74]),
+    "density": ([9.2, 0.4, -1.1, -2.0, -2.4, -2.9], [9.1, 0.5, -0.9, -0.6, -0.3, -0.1]),
+    "signal to distortion in decibels": ([12.0, -5.0, -9.0, -10.0, -11.0, -12.0], [12.0, -5.0, -8.9, -8.7, -8.4, -8.1]),
+    "both keep up": ([0.0, -0.5, -0.8, -0.85, -0.9, -0.9], [0.0, -0.5, -0.8, -0.7, -0.6, -0.85]),
+}
+SIGNED_FAULTS: dict[str, tuple[list[float], list[float]]] = {
+    "negative cosine": ([0.005, -0.7, -0.84, -0.9, -0.95, -0.99], [0.004, -0.6, -0.7, -0.62, -0.55, -0.5]),
+    "negative cosine from below zero": ([-0.1, -0.7, -0.85, -0.9, -0.95, -0.99], [-0.1, -0.6, -0.7, -0.6, -0.5, -0.45]),
+    "negative overlap": ([-0.2, -0.7, -0.8, -0.9, -0.95, -0.97], [-0.2, -0.6, -0.65, -0.55, -0.5, -0.45]),
+    "density": ([1.4, 0.4, -1.1, -2.0, -2.4, -2.9], [1.4, 0.5, -0.9, -0.4, 0.1, 0.4]),
+    "signal to distortion in decibels": ([12.0, -5.0, -9.0, -12.0, -15.0, -20.0], [12.0, -4.0, -7.0, -5.0, -3.0, -2.0]),
+    "two measurements": ([0.0, -0.6, -0.95], [0.0, -0.5, -0.1]),
+}
+
+
+def signed_findings(train: list[float], val: list[float]) -> list[Finding]:
+    evals = {"sample_train_loss": train, "sample_val_loss": val}
+    record = make_record(np.linspace(train[0], train[-1], 300), evals=evals, chance=None)
+    unavailable = NotChecked("only the record is known")
+    others = dict.fromkeys(("policy_gradient", "has_signed_weights", "label_choices"), unavailable)
+    return [*find_rule("T609")({"record": record, **others})]
+
+
+@pytest.mark.parametrize("name", SIGNED_RUNS)
+def test_small_rise_of_a_loss_with_negative_values_is_quiet(name: str) -> None:
+    assert signed_findings(*SIGNED_RUNS[name]) == []
+
+
+@pytest.mark.parametrize("name", SIGNED_FAULTS)
+def test_rise_of_a_loss_with_negative_values_by_a_tenth_of_its_fall_is_overfitting(name: str) -> None:
+    assert [finding.severity for finding in signed_findings(*SIGNED_FAULTS[name])] == ["warning"]
+
+
 def test_measuring_the_choices_leaves_the_setup_as_it_was() -> None:
     model, loss_fn, label = LOSSES["contrastive pairs"]
     x = torch.randn(ROWS, 1, generator=torch.Generator().manual_seed(0))

@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.finding import Finding
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.rules.model.future_leak import next_token_loss
+from nbdebug.setup import Setup
 from tests.rules.rule_findings import rule_faults, rule_findings
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -272,3 +274,76 @@ def test_order_ignored_explains_a_failed_run_if_the_classes_follow_from_the_orde
 class MeanOverSteps(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x.mean(1)
+
+
+class Records(nn.Module):
+    """Attention over sequences of two values per element, of which it reads one or both."""
+
+    def __init__(self, reads: tuple[int, ...] = (0, 1)) -> None:
+        super().__init__()
+        self.reads, self.embed = reads, nn.ModuleList(nn.Embedding(40, 8) for _ in range(2))
+        self.body, self.head = ManualMixing(), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.score([x[..., column] for column in range(2)])
+
+    def score(self, columns: list[Tensor]) -> Tensor:
+        mixed = self.body(sum(self.embed[i](columns[i].long()) for i in self.reads))
+        scores: Tensor = self.head(mixed.tanh().mean(1))
+        return scores
+
+
+class ManualMixing(nn.Module):
+    """One step of attention with a residual sum and a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        return x + self.out(torch.softmax(q @ k.transpose(1, 2), -1) @ v)
+
+
+class NumberedRecords(Records):
+    """The same with the values as two arguments."""
+
+    def forward(self, values: Tensor, numbers: Tensor) -> Tensor:
+        return self.score([numbers, values])
+
+
+COUNT, LENGTH = 64, 7
+VALUES = torch.randint(0, 20, (COUNT, LENGTH), generator=GENERATOR)
+STEPS = torch.arange(LENGTH).expand(COUNT, LENGTH)
+TIMES = torch.randint(1, 5, (COUNT, LENGTH), generator=GENERATOR).cumsum(1)
+KEYS = torch.rand(COUNT, LENGTH, generator=GENERATOR).argsort(1)
+# Whether the numbers are an argument of their own, the numbers, the columns that the model reads, and the severity.
+NUMBERED: dict[str, tuple[bool, Tensor, tuple[int, ...], list[str]]] = {
+    "numbers of positions in a column": (False, STEPS, (0, 1), []),
+    "numbers of positions as an argument": (True, STEPS, (0, 1), []),
+    "times": (False, TIMES, (0, 1), []),
+    "times as an argument": (True, TIMES, (0, 1), []),
+    "positions counted down": (False, LENGTH - 1 - STEPS, (0, 1), []),
+    "fields in another order": (False, KEYS, (0, 1), ["note"]),
+    "fields in another order, as an argument": (True, KEYS, (0, 1), ["note"]),
+    "keys that start elsewhere": (False, 3 * KEYS + 2, (0, 1), ["note"]),
+    "times that the model does not read": (False, TIMES, (1,), ["warning"]),
+    "fields that the model does not read": (False, KEYS, (1,), ["warning"]),
+    "segments": (False, (STEPS > 3).long(), (0, 1), ["warning"]),
+    "random numbers": (False, VALUES.flip(0), (0, 1), ["warning"]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERED)
+def test_order_ignored_by_a_model_of_numbered_elements_depends_on_the_numbers(name: str) -> None:
+    is_argument, numbers, reads, severities = NUMBERED[name]
+    torch.manual_seed(0)
+    data = TensorDataset(torch.stack([numbers, VALUES], 2), WORD_LABELS)
+    if is_argument:
+        data = TensorDataset(VALUES, numbers, WORD_LABELS)
+    model = NumberedRecords(reads) if is_argument else Records(reads)
+    setup = Setup(model, DataLoader(data, 32), loss_fn=F.cross_entropy)
+    reported = rule_findings(setup, "M311")
+    assert [finding.severity for finding in reported] == severities
+    if severities == ["note"]:
+        assert "names the elements" in str(reported[0].cause)

@@ -194,6 +194,33 @@ def test_symmetric_weights_of_products_of_two_layers_change_the_line_of_the_firs
     assert len(finding.edits) == 1
 
 
+class NamelessProduct(nn.Module):
+    """A product of two matrices of zeros, registered in the other order than the inputs meet them."""
+
+    def __init__(self, width: int, style: str) -> None:
+        super().__init__()
+        self.base, self.style = nn.Linear(width, width), style
+        self.first, self.second = nn.Parameter(torch.zeros(width, 2)), nn.Parameter(torch.zeros(2, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.style == "sum of weights":
+            return nn.functional.linear(x, self.base.weight + self.first @ self.second)
+        if self.style == "joint product":
+            return self.base(x) + x @ (self.first @ self.second).T
+        return self.base(x) + x @ self.second.T @ self.first.T
+
+
+@pytest.mark.parametrize("style", ["one after the other", "joint product", "sum of weights"])
+def test_symmetric_weights_of_products_start_the_factor_that_the_inputs_meet_first(style: str) -> None:
+    setup = setup_of(nn.Sequential(NamelessProduct(4, style), nn.Linear(4, 3)))
+    (finding,) = rule_findings(setup, "G407")
+    assert "'0.second'" in finding.fix
+    assert "first'" not in finding.fix
+    assert finding.where.parameter == "0.second"
+    (blocked, *_) = rule_findings(setup, "G416")
+    assert blocked.where.parameter == "0.second"
+
+
 @pytest.mark.parametrize("kind", PRODUCTS)
 @pytest.mark.parametrize("zeros", ["down", "up"])
 def test_symmetric_weights_of_a_product_with_one_factor_of_zero_are_quiet(
