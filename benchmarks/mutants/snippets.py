@@ -199,7 +199,7 @@ def first_copy(model):
 SORTED_SPLIT = """
 def sorted_split(train, val, is_first):
     parts = [torch.cat(pair) for pair in zip(rows_of(train), rows_of(val), strict=True)]
-    order = parts[-1].argsort(stable=True)
+    order = parts[-1].reshape(len(parts[-1]), -1)[:, 0].argsort(stable=True)
     chosen = order[: len(train)] if is_first else order[len(train) :]
     return torch.utils.data.TensorDataset(*[part[chosen] for part in parts])
 """

@@ -24,8 +24,8 @@ def _by_hand(s: ProgramSource, template: str, *kinds: str) -> Iterator[Mutation]
 @operator("L214 E706", "L208 L213 D106", fact="computes otherwise")
 def negative_term_forgotten(s: ProgramSource) -> Iterator[Mutation]:
     """Binary cross-entropy by hand lacks the term of the negative labels."""
-    yield from _by_hand(s, "-(TARGET * torch.nn.functional.logsigmoid(OUTPUT)).mean()", "bce-logits")
-    yield from _by_hand(s, "-(TARGET * torch.log(OUTPUT + 1e-7)).mean()", "bce")
+    yield from _by_hand(s, "(-(TARGET * torch.nn.functional.logsigmoid(OUTPUT)).mean())", "bce-logits")
+    yield from _by_hand(s, "(-(TARGET * torch.log(OUTPUT + 1e-7)).mean())", "bce")
 
 
 @operator("L213 T602", "L208 L211", fact="computes otherwise")
@@ -37,7 +37,7 @@ def error_not_squared(s: ProgramSource) -> Iterator[Mutation]:
 @operator("E707 L214 E709 L213", "L208 L211", fact="computes otherwise")
 def mean_error_squared(s: ProgramSource) -> Iterator[Mutation]:
     """The mean error is squared, and not each error, so that errors cancel each other."""
-    yield from _by_hand(s, "(OUTPUT - TARGET).mean() ** 2", "regression")
+    yield from _by_hand(s, "((OUTPUT - TARGET).mean() ** 2)", "regression")
 
 
 @operator("L208 T605 G404 D114", "O501 O508 L211 G410")

@@ -105,8 +105,9 @@ def inputs_reordered_in_evaluation(s: ProgramSource) -> Iterator[Mutation]:
 @operator("E708 E710", "D118", fact="only the record differs")
 def return_in_the_loop_of_the_evaluation(s: ProgramSource) -> Iterator[Mutation]:
     """The loop of the evaluation ends after its first batch."""
+    reads = s.iterations("val")
     for scope in evaluations(s):
-        if isinstance(scope, ast.For):
+        if isinstance(scope, ast.For) and any(node in reads for node in s.nodes(ast.expr, within=scope.iter)):
             yield mutate(s.after(scope.body[-1], "break"), blamed=[scope])
 
 

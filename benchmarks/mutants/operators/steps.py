@@ -36,12 +36,6 @@ def random_numbers_in_the_place_of_inputs(s: ProgramSource) -> Iterator[Mutation
     yield from _change_input(s, "torch.randn_like(INPUT)")
 
 
-@operator("D105 D109", "D111 D122 L218")
-def inputs_mixed_and_labels_not(s: ProgramSource) -> Iterator[Mutation]:
-    """Each training input is averaged with another one of the batch, and its target is not."""
-    yield from _change_input(s, "(INPUT + INPUT[torch.randperm(len(INPUT))]) / 2")
-
-
 @operator("D109 D104", "M312 G408 L208")
 def inputs_normalized_again_in_the_loop(s: ProgramSource) -> Iterator[Mutation]:
     """The training loop normalizes the inputs once more, with the constants of another data set."""
@@ -77,14 +71,6 @@ def average_written_back_in_every_step(s: ProgramSource) -> Iterator[Mutation]:
             )
             start = s.before(s.loop_around(loop) or loop, f"slow_model = __import__('copy').deepcopy({models[0]})")
             yield mutate(start, s.after(steps[-1], text), blamed=steps)
-
-
-@operator("O510 R904 O504", "O501 G410 O502 G409")
-def optimizer_forgets_in_every_batch(s: ProgramSource) -> Iterator[Mutation]:
-    """The optimizer starts anew in each batch, as if it were made in the loop, without its averages."""
-    for update in s.updates():
-        if (optimizer := receiver(update.step)) is not None:
-            yield mutate(s.before(update.step, f"{s.of(optimizer)}.state.clear()"), blamed=[update.step])
 
 
 @operator("O503", fact="parameters stay")
@@ -144,13 +130,3 @@ def momentum_given_as_weight_decay(s: ProgramSource) -> Iterator[Mutation]:
     for call, momentum in _with_momentum(s):
         edits = s.replace(momentum, "0.0"), s.keyword(call, "weight_decay", s.of(momentum))
         yield mutate(*edits, blamed=[s.statement(call)])
-
-
-@operator("O507", "O502 G409 T612")
-def cosine_ends_after_one_step(s: ProgramSource) -> Iterator[Mutation]:
-    """The cosine decay has a period of one step, so that every second learning rate is zero."""
-    for call in s.run_nodes(ast.Call):
-        if callee(call) == "CosineAnnealingLR":
-            period = s.argument(call, "T_max", 1)
-            blamed = [s.statement(call), *s.statements("schedule_step")]
-            yield mutate(s.replace(period, "1") if period is not None else None, blamed=blamed)
