@@ -106,8 +106,13 @@ def inputs_reordered_in_evaluation(s: ProgramSource) -> Iterator[Mutation]:
 def return_in_the_loop_of_the_evaluation(s: ProgramSource) -> Iterator[Mutation]:
     """The loop of the evaluation ends after its first batch."""
     reads = s.iterations("val")
+    training = s.training_loops()
     for scope in evaluations(s):
-        if isinstance(scope, ast.For) and any(node in reads for node in s.nodes(ast.expr, within=scope.iter)):
+        if (
+            isinstance(scope, ast.For)
+            and scope not in training
+            and any(node in reads for node in s.nodes(ast.expr, within=scope.iter))
+        ):
             yield mutate(s.after(scope.body[-1], "break"), blamed=[scope])
 
 

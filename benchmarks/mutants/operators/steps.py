@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks.mutants.operators.data import has_float_inputs
 from benchmarks.mutants.operators.optimizer import whole_parameters
 from benchmarks.mutants.operators.registry import operator
-from benchmarks.mutants.program_source import ProgramSource, callee, mutate, receiver
+from benchmarks.mutants.program_source import ProgramSource, callee, mutate
 from benchmarks.mutants.source import Mutation
 
 _ADAPTIVE = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop")
