@@ -195,3 +195,23 @@ def first_copy(model):
         _copies.append(__import__("copy").deepcopy(model))
     return _copies[0]
 """
+
+SORTED_SPLIT = """
+def sorted_split(train, val, is_first):
+    parts = [torch.cat(pair) for pair in zip(rows_of(train), rows_of(val), strict=True)]
+    order = parts[-1].reshape(len(parts[-1]), -1)[:, 0].argsort(stable=True)
+    chosen = order[: len(train)] if is_first else order[len(train) :]
+    return torch.utils.data.TensorDataset(*[part[chosen] for part in parts])
+"""
+
+INPUTS_SORTED = """
+def inputs_sorted(rows):
+    inputs, *others = torch.utils.data.default_collate(rows)
+    return [inputs[inputs.flatten(1).sum(1).argsort()], *others]
+"""
+
+FIRST_LABEL = """
+def with_first_label(rows):
+    *inputs, labels = torch.utils.data.default_collate(rows)
+    return [*inputs, labels[:1].expand_as(labels)]
+"""

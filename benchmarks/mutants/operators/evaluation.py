@@ -32,7 +32,7 @@ def evaluation_with_gradients(s: ProgramSource) -> Iterator[Mutation]:
                 yield mutate(s.replace(call, "torch.enable_grad()"), blamed=blamed)
 
 
-def _evaluations(s: ProgramSource) -> list[ast.stmt]:
+def evaluations(s: ProgramSource) -> list[ast.stmt]:
     """Statements around evaluation: the loops or functions that call the model without gradients."""
     scopes = [s.above(call, ast.For, ast.FunctionDef) for call in s.role("validation_forward")]
     return [scope for scope in dict.fromkeys(scopes) if scope is not None and getattr(scope, "name", "") != "forward"]
@@ -41,7 +41,7 @@ def _evaluations(s: ProgramSource) -> list[ast.stmt]:
 @operator("E710 E708", fact="only the record differs")
 def argmax_over_the_batch(s: ProgramSource) -> Iterator[Mutation]:
     """The predicted class is an argmax over the samples."""
-    for scope in _evaluations(s):
+    for scope in evaluations(s):
         for call in s.run_nodes(ast.Call, within=scope):
             index = s.argument(call, "dim") or (call.args[-1] if call.args else None)
             if callee(call) == "argmax" and index is not None and s.of(index) in ("1", "-1"):
@@ -51,7 +51,7 @@ def argmax_over_the_batch(s: ProgramSource) -> Iterator[Mutation]:
 @operator("E710", fact="only the record differs")
 def predictions_broadcast_against_targets(s: ProgramSource) -> Iterator[Mutation]:
     """Predictions and targets broadcast against each other in the metric."""
-    for scope in _evaluations(s):
+    for scope in evaluations(s):
         for comparison in s.run_nodes(ast.Compare, within=scope):
             if isinstance(comparison.ops[0], ast.Eq) and "argmax" in s.of(comparison.left):
                 yield mutate(s.wrap(comparison.left, "({}).unsqueeze(-1)"), blamed=[s.statement(comparison)])
@@ -70,7 +70,7 @@ def divided_by_batches(s: ProgramSource) -> Iterator[Mutation]:
 @operator("E708 E710", fact="only the record differs")
 def metric_of_the_last_batch(s: ProgramSource) -> Iterator[Mutation]:
     """The metric forgets all batches but the last."""
-    for scope in _evaluations(s):
+    for scope in evaluations(s):
         for assign in s.run_nodes(ast.AugAssign, within=scope):
             if isinstance(assign.op, ast.Add) and isinstance(scope, ast.For):
                 text = s.of(assign).replace("+=", "=", 1)
@@ -88,7 +88,7 @@ def last_batch_left_out(s: ProgramSource) -> Iterator[Mutation]:
 @operator("E710 L215", fact="only the record differs")
 def accuracy_over_padding(s: ProgramSource) -> Iterator[Mutation]:
     """Padded positions count in the accuracy."""
-    for scope in _evaluations(s):
+    for scope in evaluations(s):
         for subscript in s.run_nodes(ast.Subscript, within=scope):
             is_masked = isinstance(subscript.slice, ast.Name) and "mask" in s.of(subscript.slice).lower()
             if is_masked and "==" in s.of(subscript.value):
@@ -98,7 +98,7 @@ def accuracy_over_padding(s: ProgramSource) -> Iterator[Mutation]:
 @operator("E710", fact="only the record differs")
 def largest_logit_for_its_class(s: ProgramSource) -> Iterator[Mutation]:
     """The largest output itself, and not its index, is compared with the label."""
-    for scope in _evaluations(s):
+    for scope in evaluations(s):
         for call in s.run_nodes(ast.Call, within=scope):
             if callee(call) == "argmax" and (call.args or call.keywords) and isinstance(call.func, ast.Attribute):
                 arguments = s.of(call)[len(s.of(call.func)) :]
@@ -109,7 +109,7 @@ def largest_logit_for_its_class(s: ProgramSource) -> Iterator[Mutation]:
 @operator("E710 E708", fact="only the record differs")
 def labels_of_the_previous_batch_in_the_metric(s: ProgramSource) -> Iterator[Mutation]:
     """The metric compares predictions with the labels of the batch before."""
-    for scope in _evaluations(s):
+    for scope in evaluations(s):
         for comparison in s.run_nodes(ast.Compare, within=scope):
             if isinstance(comparison.ops[0], ast.Eq) and isinstance(
                 comparison.comparators[0], (ast.Name, ast.Subscript)
@@ -118,7 +118,7 @@ def labels_of_the_previous_batch_in_the_metric(s: ProgramSource) -> Iterator[Mut
                 yield mutate(edit, s.define(PREVIOUS), blamed=[s.statement(comparison)])
 
 
-def _evaluated(s: ProgramSource) -> list[ast.Call]:
+def evaluated_calls(s: ProgramSource) -> list[ast.Call]:
     """Calls of the whole model without gradients."""
     calls = [call for call in s.calls("validation_forward") if "" in s.owners(call, "called")]
     return [call for call in calls if call.args]
@@ -127,14 +127,14 @@ def _evaluated(s: ProgramSource) -> list[ast.Call]:
 @operator("E710 R905", "E707 E701", fact="only the record differs")
 def old_copy_evaluated(s: ProgramSource) -> Iterator[Mutation]:
     """Every evaluation reads the copy of the model that was made for the first."""
-    for call in _evaluated(s):
+    for call in evaluated_calls(s):
         yield mutate(s.wrap(call.func, "first_copy({})"), s.define(FIRST_COPY), blamed=[s.statement(call)])
 
 
 @operator("D109 D104", "E710", fact="by construction")
 def inputs_scaled_in_evaluation_only(s: ProgramSource) -> Iterator[Mutation]:
     """The evaluation divides the inputs by 255, the training does not."""
-    for call in _evaluated(s):
+    for call in evaluated_calls(s):
         if not s.made_by("Embedding", "EmbeddingBag") and not isinstance(call.args[0], ast.Starred):
             yield mutate(s.wrap(call.args[0], "({}) / 255"), blamed=[s.statement(call)])
 

@@ -66,7 +66,8 @@ def maximize_set(s: ProgramSource) -> Iterator[Mutation]:
             yield mutate(s.keyword(call, "maximize", "True"), blamed=[s.statement(call)])
 
 
-def _parameters(s: ProgramSource) -> Iterator[tuple[ast.Call, ast.expr]]:
+def whole_parameters(s: ProgramSource) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Yield the optimizers that get all parameters of a model, with that argument."""
     for call in s.optimizers():
         argument = s.argument(call, "params", 0)
         if isinstance(argument, ast.Call) and callee(argument) == "parameters":
@@ -76,21 +77,21 @@ def _parameters(s: ProgramSource) -> Iterator[tuple[ast.Call, ast.expr]]:
 @operator("O503", fact="parameters stay")
 def first_parameters_left_out(s: ProgramSource) -> Iterator[Mutation]:
     """The optimizer does not hold the first layer."""
-    for call, argument in _parameters(s):
+    for call, argument in whole_parameters(s):
         yield mutate(s.wrap(argument, "list({})[2:]"), blamed=[s.statement(call)])
 
 
 @operator("O503", fact="parameters stay")
 def last_parameters_left_out(s: ProgramSource) -> Iterator[Mutation]:
     """The optimizer does not hold the last layer."""
-    for call, argument in _parameters(s):
+    for call, argument in whole_parameters(s):
         yield mutate(s.wrap(argument, "list({})[:-2]"), blamed=[s.statement(call)])
 
 
 @operator("O504 O503", "O505 O506 R904", fact="parameters stay")
 def optimizer_of_a_copy(s: ProgramSource) -> Iterator[Mutation]:
     """The optimizer holds the parameters of a copy of the model."""
-    for call, argument in _parameters(s):
+    for call, argument in whole_parameters(s):
         if isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute):
             text = f"__import__('copy').deepcopy({s.of(argument.func.value)}).parameters()"
             yield mutate(s.replace(argument, text), blamed=[s.statement(call)])
@@ -99,7 +100,7 @@ def optimizer_of_a_copy(s: ProgramSource) -> Iterator[Mutation]:
 @operator("O504 O503", "O505 O506 R904", fact="parameters stay")
 def layers_replaced_after_the_optimizer(s: ProgramSource) -> Iterator[Mutation]:
     """The layers are replaced by new ones, which the optimizer does not hold."""
-    for call, argument in _parameters(s):
+    for call, argument in whole_parameters(s):
         statement = s.statement(call)
         receiver = argument.func if isinstance(argument, ast.Call) else None
         if isinstance(receiver, ast.Attribute) and isinstance(statement, ast.Assign):
@@ -159,7 +160,7 @@ def schedule_to_nothing(s: ProgramSource) -> Iterator[Mutation]:
 @operator("G414 O510 O502", "M302 G409", fact="parameters stay")
 def rate_of_zero_for_all_but_the_head(s: ProgramSource) -> Iterator[Mutation]:
     """A parameter group of all layers but the last has the learning rate zero."""
-    for call, argument in _parameters(s):
+    for call, argument in whole_parameters(s):
         groups = '[{"params": list({})[:-2], "lr": 0.0}, {"params": list({})[-2:]}]'
         yield mutate(s.wrap(argument, groups), blamed=[s.statement(call)])
 
@@ -167,7 +168,7 @@ def rate_of_zero_for_all_but_the_head(s: ProgramSource) -> Iterator[Mutation]:
 @operator("O513", "O501 G410", fact="computes otherwise")
 def parameters_listed_twice(s: ProgramSource) -> Iterator[Mutation]:
     """The optimizer gets each parameter twice."""
-    for call, argument in _parameters(s):
+    for call, argument in whole_parameters(s):
         yield mutate(s.wrap(argument, "2 * list({})"), blamed=[s.statement(call)])
 
 
