@@ -8,15 +8,15 @@ from nbdebug.measurements.redrawn_targets import RedrawnTargets
 from nbdebug.source.location import get_location, get_related_lines
 
 _CAUSE_OF_READS = (
-    "Each read draws the target from a random generator, and the input that is read with it does not show this draw."
+    "Each read of a sample draws a new target at random. The input of the sample shows no relation to this target."
 )
 _CAUSE_IN_STEP = (
-    "Two calls draw random numbers: one for what the model receives, and one for the target. No model can predict the "
+    "Two calls draw random numbers: one for the input of the model, and one for the target. No model can predict the "
     "second draw from the first."
 )
 _FIX = (
     "noise = torch.randn_like(x)   # one draw for both\n"
-    "noisy = x + noise   # the input of the model, with your own weights of x and noise\n"
+    "noisy = x + noise   # the input of the model; keep your own coefficients\n"
     "target = noise   # the target of the loss"
 )
 

@@ -91,7 +91,7 @@ def explain_single_value(node: Node, shape: tuple[int, ...], axis: int) -> tuple
         if len(others) == 1
         else "Take the axis of the items."
     )
-    pooled = f"A reduction before it leaves one value along axis {axis}. " if is_pooled(node, shape, axis) else ""
+    pooled = f"A reduction before the softmax leaves one value on axis {axis}. " if is_pooled(node, shape, axis) else ""
     return f"{pooled}The weights of a pooling or an attention must sum to 1 over the axis of the items, {items}.", fix
 
 

@@ -212,13 +212,13 @@ def _excessive_weight_finding(
     share = gradients / (1 + gradients)
     return Finding(
         message=f"The loss weights a sample of class {heavy} {ratio:.3g} times as much as one of class {light}. Class "
-        f"{heavy} has {counts[heavy]:,} of {counts.total():,} training {_unit(class_counts)}, so {share:.1%} of the "
-        f"gradient of an undecided prediction comes from it; weights that balance the classes give 50%.",
+        f"{heavy} has {counts[heavy]:,} of {counts.total():,} training {_unit(class_counts)}. Its share of the "
+        f"gradient at undecided predictions is {share:.1%}; weights that balance the classes give 50%.",
         where=get_location(
             find_unique_line(_has_class_weight, user_written_objects(setup)) or creation_line(setup, setup.loss_fn)
         ),
-        cause=f"The weight of class {heavy} is far larger than its inverse frequency, so the model learns to predict "
-        "this class almost everywhere. A sampler that balances the classes needs no weights at all.",
+        cause=f"The weight of class {heavy} is far larger than its frequency requires, so errors on the other class "
+        "hardly change the loss. If a sampler already balances the classes, no weights are needed.",
         fix=_class_weight_fix(setup, class_counts),
         setup_fix="class weights",
         evidence={

@@ -64,8 +64,9 @@ def label_shift(class_counts: ClassCounts, *, apart: float = 0.2, level: float =
         message=f"Class {classes[worst]} makes up {shares[0][worst]:.0%} of training and {shares[1][worst]:.0%} of "
         f"validation{read}. The total variation distance of the class frequencies is {distance:.0%}, expected less "
         f"than {apart:.0%} (probability in a random split: {p_value:.1g}).",
-        cause="A random split of one set of data does not give such frequencies. Possible causes are data in the order "
-        "of class or time that were split without shuffling, splits from different sources, and changed labels.",
+        cause="A random split of one data set is very unlikely to give these frequencies. Possible causes are data "
+        "that are sorted by class or time and were split without shuffling, splits from different sources, and changed "
+        "labels.",
         fix="train, val = train_test_split(data, stratify=labels)   # from sklearn.model_selection",
         evidence={
             "train": dict(sorted(train.items())[:50]),

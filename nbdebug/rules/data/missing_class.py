@@ -34,9 +34,9 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
     ## How it is measured
     By the probability that a random split misses a class of that size (hypergeometric distribution), for the largest
     class that is missing. It is a warning below ``level`` = 1 in 1000 over all classes, else a note. Splits of which
-    only one has negative labels, such as those of unlabeled samples, are not compared. If all validation labels are the
-    same one of several training classes and the training samples are not stored in the order of the classes, the label
-    may be a placeholder, and the finding is a note.
+    only one has negative labels, such as those of unlabeled samples, are not compared. The finding
+    is also a note if all validation samples have the same label, training has several classes, and the training
+    samples are not sorted by class: the label may then be a placeholder.
 
     ## How to fix
     Split a random permutation of the data, or stratify by class.
@@ -76,7 +76,7 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
             cause=_cause(class_counts, is_chance, placeholder),
             fix="Stratify the split by class."
             if is_chance
-            else "Give unlabeled samples a negative label, such as -1; a split with labels needs all classes."
+            else "If these samples have no labels, set their labels to -1. Otherwise, stratify the split by class."
             if placeholder is not None
             else "Split the samples in random order, or stratify the split by class.",
             evidence={
@@ -110,10 +110,10 @@ def _cause(counts: ClassCounts, is_chance: bool, placeholder: int | None) -> str
             "may be a placeholder for samples without a label, such as those of another domain."
         )
     if counts.sorted_splits:
-        return "The samples are stored in the order of their classes and were split without shuffling."
+        return "The samples are sorted by class and were probably split without shuffling."
     return (
-        "A random split of one set of data does not miss this class. Possible causes are data that were sorted before "
-        "the split, and splits from different sources."
+        "A random split of one data set is very unlikely to miss this class. Possible causes are data that were sorted "
+        "before the split, and splits from different sources."
     )
 
 

@@ -119,8 +119,8 @@ def unscaled_input(
     ## When to ignore
     When the first layer was designed or trained for these units. If a normalization directly follows the first weights,
     and nothing else reads their results, a common scale of all features has no effect, and this is a note. It stays a
-    warning if two groups of positions in one channel of a convolution, of at least a quarter each, are on scales 50
-    times apart and alternate, as the columns of a table do.
+    warning if the positions of one channel of a convolution alternate between two scales that differ by a factor of
+    more than 50, as the columns of a table do. Each scale must hold for at least a quarter of the positions.
 
     ## References
     Y. LeCun, L. Bottou, G. Orr, K.-R. Müller, Efficient BackProp (1998), 4.3; X. Glorot, Y. Bengio (2010).
@@ -261,7 +261,7 @@ def _too_large_finding(setup: Setup, entrance: FirstLayerCall, rms: Tensor, larg
 
 
 def _severity(entrance: FirstLayerCall, rms: Tensor) -> Severity | None:
-    """Return "note" if a normalization follows and all features have a similar scale, as have the positions of each."""
+    """Return "note" if a normalization follows and the scales of the features, and within each one, are similar."""
     is_common = entrance.normalized and float(rms.max()) < 10 * float(rms.min())
     mixes = is_common and not _is_8_bit_image(entrance.data) and mixes_scales(entrance.data, entrance.axis)
     return "note" if is_common and not mixes else None

@@ -65,8 +65,8 @@ def diverging_loss(setup: Setup, record: Record, loop: LoopSummary | NotChecked)
         message=f"The loss increased from {summary.start:.4g} at the first steps to a mean of {divergence.end:.4g} in "
         "the last fifth of the run.",
         where=replace(get_location(line), step=summary.step_count),
-        cause="The losses do not show why. Possible causes are the sign of the loss, a learning rate that is too high, "
-        "and gradients that are not cleared."
+        cause="The loss values alone do not show the cause. Possible causes are a wrong sign of the loss, a learning "
+        "rate that is too high, and gradients that are not cleared."
         if maximizing is None
         else "maximize=True is set, so the optimizer steps increase the loss.",
         fix=_MORE_CAUSES if maximizing is None else setting_fix(setup, "maximize", False),

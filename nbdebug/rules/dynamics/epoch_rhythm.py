@@ -44,11 +44,11 @@ def epoch_rhythm(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Fin
     hard does not count either: after it, the loss of the fixed samples is not above the mean loss of the batches of the
     epoch.
 
-    Weights are reset if one optimizer trains them in all epochs, and they change between the last step of each epoch
-    and the first pass of the next one. Then they are either exactly those of the first epoch's start, or new ones: up
-    to 64 values of each of up to eight matrices have a correlation below 0.5 with those at the start of the epoch
-    before, and so has the last matrix with its own values after the last step. This requires three epochs, and a rate
-    that does not rise tenfold to the end, as in a search for a rate.
+    Weights count as reset if they change between the last step of each epoch and the first pass of the next one, while
+    one optimizer trains them in all epochs. They must be either equal to those at the start of the first epoch, or
+    new: up to 64 values of each of up to eight matrices have a correlation below 0.5 with their values at the start of
+    the previous epoch, and the last matrix also with its values after the last step. This requires three epochs. A
+    run whose learning rate rises tenfold to its end, as in a learning rate range test, is not reported.
 
     It is a note if the order may be intended: a recurrent model may carry its state from batch to batch, and a list of
     batches is not shuffled.
@@ -95,17 +95,17 @@ def epoch_rhythm(record: Record, loop: LoopSummary | NotChecked) -> Iterator[Fin
 
 
 def _reset_finding(reset: ResetWeights) -> Finding:
-    """Report epochs that do not begin with the trained weights, at the line that writes others."""
+    """Report epochs that do not begin with the trained weights, at the line that replaces these."""
     change = (
-        "Each time, they were set back to those of the first epoch's start."
+        "Each time, they were reset to their values at the start of the first epoch."
         if reset.are_first
-        else f"The correlation of a weight matrix with its values from before is at most {reset.correlation:.2g}."
+        else f"The correlation of a weight matrix with its previous values is at most {reset.correlation:.2g}."
     )
     return Finding(
         message=f"The weights were replaced before {reset.count} epochs, the first time after step {reset.step}. "
-        f"{change} So each epoch trains without what the epochs before it learned.",
+        f"{change} Each epoch therefore starts without what the earlier epochs learned.",
         where=get_location(reset.line),
-        cause="The loop over the epochs loads the first weights."
+        cause="The loop over the epochs restores the initial weights."
         if reset.are_first
         else "The loop over the epochs initializes the layers again.",
         fix="Initialize or load the weights once, before the loop over the epochs.",

@@ -55,8 +55,8 @@ def plateau(record: Record) -> Iterator[Finding]:
         message=f"Since step {result.start_step} of {summary.step_count}, "
         f"the loss has not improved by more than its noise; it is at {summary.end_text}.",
         where=Location(step=result.start_step),
-        cause="The losses do not show what limits them. Possible causes are the noise of the task, a learning rate "
-        "that is too high, and a model that is too small.",
+        cause="The loss values alone do not show the cause. Possible causes are noise in the labels or inputs, a "
+        "learning rate that is too high, and a model that is too small.",
         fix="Lower the learning rate when the loss stops improving, as ReduceLROnPlateau does, or use a larger model.",
         evidence={
             "since": result.start_step,

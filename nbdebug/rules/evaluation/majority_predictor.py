@@ -60,8 +60,8 @@ def majority_predictor(errors: Errors, *, nearly: float = 0.9, usual: float = 0.
     yield Finding(
         message=f"The model predicts {name!r} for {predicted_count} of {rows} rows; only {target_count} "
         f"({target_count / rows:.0%}) are {name!r}.",
-        cause="The predicted class is nearly the same for all rows. The predictions do not show why: possible causes "
-        "are a network that has not learned, dead units, and training labels of mostly this class.",
+        cause="The predictions alone do not show the cause. Possible causes are a network that has not learned, dead "
+        "units, and training labels that are mostly this class.",
         fix="dbg.overfit()   # if the model cannot learn sixteen samples either, the fault is in the model or the loss",
         evidence={
             "class": name,

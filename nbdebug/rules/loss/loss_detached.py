@@ -60,8 +60,8 @@ def loss_detached(
     Follows the autograd graph of the loss to its leaves. If there is no graph, or if it ends in a newly created tensor
     instead of a parameter, the finding names the call that broke it: item(), detach(), numpy(), no_grad or a new
     tensor. In your own loop, it also looks for a term that is computed from gradients of autograd.grad() without a
-    graph, as a gradient penalty without ``create_graph=True``, and on the first batch for columns of the output from
-    whose values the loss is computed without a graph.
+    graph, as a gradient penalty without ``create_graph=True``. On the first batch, it looks for columns of the output
+    that the loss uses without a graph.
 
     ## Why it matters
     backward() has nothing to propagate through: it raises, or, if a new tensor was created with requires_grad=True, it
@@ -171,11 +171,12 @@ def _column_finding(columns: IgnoredColumns, first_pass: ForwardPass, entries: l
     """Report columns of the output from whose values a term of the loss is computed without a graph."""
     cut = first_pass.trace.detach_points[-1] if first_pass.trace.detach_points else None
     return Finding(
-        message=f"A term of the loss has no path to the output: {len(columns.columns)} of {columns.count} columns of "
-        f"the output change the loss, but their gradient is exactly zero for all {columns.rows} samples.",
+        message=f"The gradient of {len(columns.columns)} of {columns.count} columns of the output is exactly zero for "
+        f"all {columns.rows} samples, but a small change of their values changes the loss. A term of the loss uses "
+        "these values without an autograd graph.",
         where=get_location(cut.line if cut else None, ignored_part(first_pass, columns.columns, entries)),
         cause=_cause(is_new_tensor=False, cut=cut),
-        fix="Compute this term from the output itself, by operations of torch: no .item(), .tolist(), .numpy(), "
+        fix="Compute this term from the output itself with torch operations, without .item(), .tolist(), .numpy(), "
         ".detach() or torch.tensor().",
         evidence={"columns without a gradient": list(columns.columns[:16]), "columns": columns.count},
         explains=_CONSEQUENCES,

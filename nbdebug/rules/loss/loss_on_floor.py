@@ -56,7 +56,7 @@ def loss_on_floor(
 
     ## What it does
     Once a run has converged, checks whether its loss equals that of the best output this head can produce, although an
-    unrestricted output could reach a far lower loss. Before a run, checks whether the loss rewards the labels at all.
+    unrestricted output could reach a far lower loss. Before a run, checks whether favoring the labels lowers the loss.
 
     ## Why it matters
     The network may be right about every sample and still show a large loss, because its head cannot express that. The
@@ -77,10 +77,10 @@ def loss_on_floor(
     targets of the loader and the floor at least a fifth of the loss by chance. Only the size of the cosines then limits
     the loss. A factor that is learned is not checked.
 
-    A loss of class numbers is also computed for equal scores, and for scores that favor the label by up to 15. Reported
-    if the lowest of these losses is less than 5% below that of equal scores, and gives the label less than half of the
-    way from chance to certainty, as with a label smoothing of 0.95. The lowest loss of a function of your own is then
-    searched with L-BFGS, since it may favor classes beside the label.
+    A loss of class indices is also computed for equal scores, and for scores that favor the label by up to 15. It is
+    reported if the lowest of these losses is less than 5% below that of equal scores, and the probability of the label
+    at this loss is less than halfway from that of equal scores to 1, as with a label smoothing of 0.95. For a loss
+    function of your own, L-BFGS then searches for a lower loss, since it may favor classes other than the label.
 
     If no activation ends the model, the range of its outputs is measured: random numbers replace the result of the
     last layer. This finds the bounds of 2·tanh, for example.
@@ -135,12 +135,12 @@ def _reward_finding(reward: LabelReward) -> Finding:
     """Report a loss that hardly depends on the labels."""
     smoothing = f"label_smoothing is {reward.smoothing:g}, so the" if reward.smoothing else "The"
     return Finding(
-        message=f"The loss is {reward.equal:.4g} if all {reward.classes} classes get equal scores, and no scores that "
-        f"favor the label bring it below {reward.lowest:.4g}, {1 - reward.lowest / reward.equal:.2%} less.",
+        message=f"The loss is {reward.equal:.4g} if all {reward.classes} classes get equal scores. The lowest loss "
+        f"found for scores that favor the label is {reward.lowest:.4g}, {1 - reward.lowest / reward.equal:.2%} less.",
         where=reward.where,
         cause=f"{smoothing} loss is lowest if the label gets a probability of about {reward.probability:.0%}; equal "
-        f"scores give it {1 / reward.classes:.0%}. The labels have almost no influence on the gradient.",
-        fix="loss_fn = nn.CrossEntropyLoss(label_smoothing=0.1)   # the share that the other classes get"
+        f"scores give it {1 / reward.classes:.0%}. Predicting the labels hardly lowers the loss.",
+        fix="loss_fn = nn.CrossEntropyLoss(label_smoothing=0.1)   # at most about 0.1"
         if reward.smoothing
         else "Use the labels themselves as the targets, or smooth them by 0.1 at most.",
         evidence={

@@ -56,8 +56,8 @@ def nll_without_log_softmax(
     ## How it is measured
     On the first batch; the mean of the sums may differ from 1 by ``tolerance``, which half precision needs.
     The CTC loss is checked on the frames that its input lengths count. If a log-softmax made the input, it runs over
-    another axis than the classes. The finding names its line, and the axis along which its result has the values that
-    the loss takes for the classes of one position.
+    another axis than the classes. The finding names its line. It also names the class axis: along it, the
+    result of the log-softmax holds the values that the loss takes for one position.
 
     ## How to fix
     Return log_softmax, or pass the logits to cross-entropy, which applies it.
@@ -186,7 +186,7 @@ def _other_axis_finding(log_softmax: Node, loss: str, total: float, classes: Ten
     axis = axis % len(shape) if isinstance(axis, int) and shape else axis
     class_axis = _class_axis(result.detach(), axis, classes) if isinstance(result, Tensor) else None
     is_of_samples = shape.count(batch_size) == 1 and batch_size > 1 and shape.index(batch_size) == axis
-    cause = f"Axis {axis} is that of the {batch_size} samples of the batch" if is_of_samples else ""
+    cause = f"Axis {axis} holds the {batch_size} samples of the batch" if is_of_samples else ""
     if class_axis is not None:
         cause = f"{f'{cause}; the' if cause else 'The'} {shape[class_axis]} classes are along axis {class_axis}"
     creation_line = called_attribute_line(log_softmax.line, {"LogSoftmax"})

@@ -84,8 +84,8 @@ def softmax_wrong_axis(
     softmax that ends the output runs over an axis other than the class axis (time, height, width); when such a softmax,
     the one inside cross-entropy, or one over the results of a single unit or of a pooling normalizes a single value;
     and when cross-entropy takes the single outputs of all samples for the classes of one sample. A warning is given if
-    attention scores are normalized along an axis other than the one that the product with the values sums over, and if
-    the weights of a soft argmax or a pooling are.
+    attention scores, or the weights of a soft argmax or a pooling, are normalized along an axis other than the one that
+    the product with the values sums over.
 
     ## Why it matters
     Over the batch axis, a sample is scored against the other samples: its probabilities depend on them, and a batch of

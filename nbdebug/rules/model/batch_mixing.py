@@ -79,8 +79,8 @@ def batch_mixing(
     Changes one sample and checks whether the outputs for the other samples change. The finding names the call in which
     samples first mix: a recurrent layer or an attention that takes the batch axis for the sequence axis, or a softmax,
     normalization or layer along the batch axis, a sum over an axis that a ``view`` took for another, a mask of one
-    sample for all, or one that is repeated for the heads with ``repeat`` in place of ``repeat_interleave``, or a row of
-    an input that is read for all samples. Intended mixing is reported as a note: attention over the batch written out,
+    sample for all, a mask that is repeated for the heads with ``repeat`` in place of ``repeat_interleave``, or one row
+    of an input used for all samples. Intended mixing is reported as a note: attention over the batch written out,
     shuffled or shifted rows. Batch statistics in eval mode are a warning if the layer keeps no running statistics. The
     rule also reports outputs that depend on the
     position of a sample in the batch, outputs that come back in another order than the samples, and values that one
@@ -151,9 +151,9 @@ def _shared_row_finding(finding: Finding, name: str) -> Finding:
     """Return the finding as an error with its cause: all samples read the row of the first one in an input."""
     return replace(
         finding,
-        message=f"{finding.message} All samples read {name!r} of sample 0: its other rows do not change any output.",
+        message=f"{finding.message} All outputs depend on row 0 of {name!r}. Its other rows change no output.",
         cause=f"One row of {name!r} is selected along the batch axis and used for all samples.",
-        fix=f"# do not select a row of {name!r}: each sample has its own",
+        fix=f"Use all rows of {name!r}, so that each sample uses its own row.",
         explains=(*finding.explains, "M306", "M307"),
         severity="error",
     )

@@ -48,7 +48,7 @@ def frozen_parameter(
     while another network takes its turn, and that optimizer still steps. A warning is given if the output module is
     frozen and only vectors (normalization, biases) are trainable, and if one of several similar parts is frozen
     although those before and after it are not. The note names a frozen layer that is as random as a new one while other
-    frozen layers were trained. A random embedding that is frozen while everything else is trained is a warning.
+    frozen layers were trained. A frozen random embedding is a warning if all other parameters are trainable.
 
     It is also a warning if ``requires_grad`` was assigned to a module, which changes none of its parameters.
 
@@ -126,7 +126,7 @@ def frozen_parameter(
         if not _has_trained(frozen_initialization):
             severity, headline = (
                 "warning",
-                "A frozen embedding has the random weights of a new one, and all else is trainable",
+                "A frozen embedding is as random as a new one, and all other parameters are trainable",
             )
     fix = _fix(setup, largest_part(entries[-1], entries, parameters), trainable)
     if entries is untrained:

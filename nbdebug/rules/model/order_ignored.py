@@ -30,8 +30,8 @@ from nbdebug.source.unused_results import find_unused_result
 _MAX_GAIN = 0.1  # from the counts of the tokens, below which a model without the order can learn nothing
 _FAILURES = ("T607", "T610", "E702", "E706", "E709")  # of a model that lacks what the targets depend on
 _NAMES_POSITIONS = (
-    " One of the inputs names the elements of each sequence, like the numbers of its fields, so their order may carry "
-    "nothing."
+    " An input identifies the elements of each sequence, as the index of a field does, so their order may carry no "
+    "information."
 )
 _MAY_BE_SETS = " The targets may not need any: the counts of the tokens alone tell most of them."
 

@@ -89,7 +89,7 @@ def _finding(path: str, name: str, owner: nn.Module, child: nn.Module) -> Findin
         message=f"{path} ({child}) was not called in the forward pass, and no method of {type(owner).__name__} "
         "uses it.",
         where=lines[0].where(path) if lines else Location(module=path),
-        cause="A module has an effect only where forward calls it.",
+        cause="A module affects the output only if the forward pass calls it.",
         fix=f"x = self.{name}(x)  # at the right position in forward; or remove it",
         evidence={"module": path, "kind": str(child), "calls": 0},
         explains=_explained_codes(child),

@@ -346,18 +346,18 @@ def _replaced_finding(replaced: ReplacedWeights) -> Finding:
 def _undone_finding(undone: UndoneTraining) -> Finding:
     """Report weights that are loaded at the end and are nearly those from before the training."""
     if undone.share:
-        loaded = "In the loaded weights, the norm of the change since the first step is "
-        loaded += f"{undone.share:.2g} of that in the trained weights."
-        cause = f"The loaded weights are an average that follows the trained ones too slowly for {undone.steps} steps."
+        loaded = "The norm of the change since the first step is "
+        loaded += f"{undone.share:.2g} times as large in the loaded weights as in the trained ones."
+        cause = f"The loaded weights may be a moving average that changes too slowly for {undone.steps} steps."
         decay = max(0.0, round(1 - 10 / undone.steps, 3))
         fix = f"decay = {decay:g}   # of the average: its time constant is then a tenth of the {undone.steps} steps"
     else:
         loaded = "The loaded weights are those from before the first step."
-        cause = "The loop stored them before the training."
-        fix = "best = copy.deepcopy(model.state_dict())   # import copy; after the epoch with the best validation loss"
+        cause = "These weights were stored before the training."
+        fix = "best = copy.deepcopy(model.state_dict())   # after the epoch with the lowest validation loss"
     return Finding(
-        message=f"After the last of {undone.steps} steps, load_state_dict replaced the trained weights. {loaded} So "
-        "the model loses what it has learned.",
+        message=f"After the last of {undone.steps} steps, load_state_dict replaced the trained weights. {loaded} "
+        "The model therefore loses what it has learned.",
         where=get_location(undone.line),
         cause=cause,
         fix=fix,

@@ -64,8 +64,8 @@ def symmetric_weights(
     targets or dropout, get other gradients at the first step.
 
     Several matrices of one module that are zero and have a gradient of exactly zero in each step are the factors of a
-    product, and so are those of two layers in one module, as in an adapter of low rank. The one that the inputs meet
-    first, by the order of the products in the forward pass, must start at random, and the other may stay zero.
+    product, and so are those of two layers in one module, as in an adapter of low rank. The one that the
+    forward pass applies to the inputs first must start at random. The other one may stay zero.
 
     ## How to fix
     Initialize the weights randomly; only biases and last layers may start at zero.

@@ -122,8 +122,8 @@ def _finding(name: str, populations: TwoPopulations, step: int) -> Finding:
         message=f"At step {step:,}, the weights of {name} form two populations: about {populations.share:.0%} are near "
         f"{populations.first}, the others near {populations.second}, and almost none lie between them.",
         where=Location(module_of_parameter(name), name, step=step),
-        cause="The histogram does not show which weights these are. Possible causes are rows or columns that only "
-        "decay, inputs that differ in scale, and clamped weights.",
+        cause="The histogram alone does not show the cause. Possible causes are rows or columns that only decay, "
+        "inputs that differ in scale, and clamped weights.",
         fix="(weight.abs() < bound).float().mean(0)   # bound: between the two; mean(0) shows which inputs, mean(1) "
         "which units",
         evidence={

@@ -43,7 +43,7 @@ def weights_collapsed(
     last snapshots. Biases, normalization weights and embeddings are excluded.
 
     If all layers shrink, less is enough: reported if every norm ends at less than ``common`` = 20% of its maximum, and
-    your own loss of fixed training samples, without what the loop adds to it, is at least ``near`` = 95% of that of a
+    the loss of fixed training samples, without terms that the loop adds, is at least ``near`` = 95% of the loss of a
     constant prediction.
 
     It is a consequence of a vanishing
@@ -98,7 +98,7 @@ def _common_shrinkage_findings(
     decay = None if isinstance(setup, NotChecked) else largest_weight_decay(setup, names)
     cause, fix = _OF_PENALTY if decay == 0 else _OF_ANY
     yield Finding(
-        message=f"The weights of all {len(names)} layers shrank, and the model learned nothing. At step "
+        message=f"The weights of all {len(names)} layers shrank, and the loss shows no clear learning. At step "
         f"{shrunk.last_step:,}, the last measured step, the ratio of the weight norm to the largest measured norm is "
         f"{describe_values(names, shrunk.remaining)}. The loss of fixed training samples is {loss:.4g}; that of a "
         f"constant prediction is {chance:.4g}.",
@@ -128,8 +128,8 @@ _OF_PENALTY = (
 )
 
 _OF_ANY = (
-    "Weight decay, a penalty in the loss, or code outside the optimizer, such as a clamp, shrinks the weights faster "
-    "than the gradient of the task lets them grow.",
+    "The weights alone do not show the cause. Possible causes are weight decay, a penalty in the loss, and code "
+    "outside the optimizer that shrinks the weights, such as a clamp.",
     "Reduce weight_decay or the weight of the penalty in the loss, or remove the code that shrinks the weights.",
 )
 

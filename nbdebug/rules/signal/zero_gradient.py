@@ -235,7 +235,7 @@ def _finding_of_direction(end: BlockedGradient) -> Finding:
         reason = "the loss reads this direction after one step only, before the state is used"
         cause = "At the last position, the reverse direction has read only the last step of the sequence."
     else:
-        reason = f"the loss gives the output of the {direction} direction no gradient"
+        reason = f"no gradient reaches the output of the {direction} direction"
         cause = "This line selects the output of the other direction."
     if is_step and not is_reverse:
         cause = "The loss reads the output at the first position, or each sequence has one step."
