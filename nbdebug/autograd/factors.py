@@ -36,14 +36,14 @@ def first_factors(graph: Graph, factors: Sequence[Tensor]) -> list[int]:
     operands: dict[int, _FactorUse] = {}
     for leaf in graph.get_nodes_by_name("AccumulateGrad"):
         position = next((i for i, factor in enumerate(factors) if leaf.variable is factor), None)
-        operand = _operand(leaf, _PASSING_NODES)
+        operand = _find_product(leaf, _PASSING_NODES)
         if position is not None and operand is not None:
             operands[position] = operand
-    firsts = {*_chained(operands), *_joined(operands)}
-    return sorted(firsts or (_without_earlier(operands) if len(operands) == len(factors) else ()))
+    firsts = {*_first_of_chains(operands), *_first_of_joint_products(operands)}
+    return sorted(firsts or (_earliest_factor(operands) if len(operands) == len(factors) else ()))
 
 
-def _operand(value: Node, passing: set[str]) -> _FactorUse | None:
+def _find_product(value: Node, passing: set[str]) -> _FactorUse | None:
     """Return the first matrix product that takes a value, through operations that keep its entries; None if none."""
     is_transposed = False
     for _ in range(_MAX_STEPS):
@@ -61,26 +61,26 @@ def _operand(value: Node, passing: set[str]) -> _FactorUse | None:
     return None
 
 
-def _chained(operands: Mapping[int, _FactorUse]) -> Iterator[int]:
+def _first_of_chains(operands: Mapping[int, _FactorUse]) -> Iterator[int]:
     """Yield the factors whose product with the inputs is multiplied by another factor."""
     for first, operand in operands.items():
-        following = _operand(operand.product, _PASSING_NODES)
+        following = _find_product(operand.product, _PASSING_NODES)
         others = (other for position, other in operands.items() if position != first)
         if following is not None and any(other.product is following.product for other in others):
             yield first
 
 
-def _joined(operands: Mapping[int, _FactorUse]) -> Iterator[int]:
+def _first_of_joint_products(operands: Mapping[int, _FactorUse]) -> Iterator[int]:
     """Yield, of two factors that are multiplied by each other, the one next to the inputs in the product with these."""
     for left, operand in operands.items():
         for right, other in operands.items():
             if other.product is operand.product and operand.is_left and not other.is_left:
-                whole = _operand(operand.product, _PASSING_SUMS)
+                whole = _find_product(operand.product, _PASSING_SUMS)
                 if whole is not None:
                     yield right if whole.is_left != whole.is_transposed else left
 
 
-def _without_earlier(operands: Mapping[int, _FactorUse]) -> list[int]:
+def _earliest_factor(operands: Mapping[int, _FactorUse]) -> list[int]:
     """Return the only factor whose product with the inputs depends on no other factor; none if there are several."""
     products = {operand.product for operand in operands.values()}
     firsts = [

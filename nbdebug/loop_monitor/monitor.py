@@ -136,7 +136,12 @@ class LoopMonitor(OptimizerTracking):
             *self.resumption.hooks(wrap_callback),
             self.parameter_tracker.registrations.hooks(wrap_callback),
         ]
-        written = self.rounded_updates, self.gradient_changes, self.weight_copy_monitor, *self.restored_weights.written
+        written = (
+            self.rounded_updates,
+            self.gradient_changes,
+            self.weight_copy_monitor,
+            *self.restored_weights.write_monitors,
+        )
         traces = [monitor.write_trace for monitor in written] + [self.weight_aliases.trace]
         hooks += map(closing, (self.batch_alignment, *traces, self.evaluation.decisions.trace))  # type: ignore[arg-type]
         hooks += self.evaluation.hooks(wrap_callback) + self.batch_order_monitor.empty_epochs.hooks(wrap_callback)
@@ -204,7 +209,7 @@ class LoopMonitor(OptimizerTracking):
     def wants_output(self) -> bool:
         """True if the next output of the model provides new information."""
         is_tracked = self.plan.marks_graphs and self.visibility is ALL_EVENTS
-        is_needed = self.plan.is_inspecting or self.evaluation.wants_output or self.restored_weights.traces
+        is_needed = self.plan.is_inspecting or self.evaluation.wants_output or self.restored_weights.is_trace_pending
         return is_tracked or is_needed or self.mode_monitor.shape is None or self.evaluates_with_gradients
 
     @property

@@ -57,9 +57,9 @@ class ResetWeightsMonitor:
         matrices = [p for p in model.parameters() if _is_compared(p)]
         self.parameters = matrices[:: 1 + len(matrices) // _MAX_MATRICES]
         self.latest: Tensor | None = None
-        self.starts: list[list[Tensor]] = []  # of the first and of the latest epoch
+        self.epoch_start_values: list[list[Tensor]] = []  # of the first and of the latest epoch
         self.start_step = self.expected_step = -1
-        self.steps = self.first_step = self.count = self.kept = self.returned = 0
+        self.steps = self.first_step = self.count = self.unreset_epochs = self.initial_resets = 0
         self.correlation = -1.0
         self.write_trace = _LateTrace()
 
@@ -89,25 +89,29 @@ class ResetWeightsMonitor:
 
     def compare(self, values: list[Tensor]) -> None:
         """Compare the weights of an epoch's start with those before."""
-        if self.starts and self.latest is not None:
-            pause = _correlation(values[-1], self.latest)
-            correlations = [_correlation(*pair) for pair in zip(values, self.starts[-1], strict=True)]
-            known = [value for value in (pause, *correlations) if value is not None]
-            are_first = all(map(torch.equal, values, self.starts[0])) and not torch.equal(values[-1], self.latest)
-            are_new = pause is not None and max(known) < _MAX_CORRELATION
+        if self.epoch_start_values and self.latest is not None:
+            pause_correlation = _correlation(values[-1], self.latest)
+            correlations = [_correlation(*pair) for pair in zip(values, self.epoch_start_values[-1], strict=True)]
+            known = [value for value in (pause_correlation, *correlations) if value is not None]
+            are_first = all(map(torch.equal, values, self.epoch_start_values[0])) and not torch.equal(
+                values[-1], self.latest
+            )
+            are_new = pause_correlation is not None and max(known) < _MAX_CORRELATION
             if are_first or are_new:
                 self.first_step = self.steps if not self.count else self.first_step
-                self.count, self.returned = self.count + 1, self.returned + are_first
+                self.count, self.initial_resets = self.count + 1, self.initial_resets + are_first
                 self.correlation = max(self.correlation, *known) if are_new else self.correlation
             else:
-                self.kept += 1
-        self.starts = [*self.starts[:1], values]
+                self.unreset_epochs += 1
+        self.epoch_start_values = [*self.epoch_start_values[:1], values]
 
     def summary(self) -> ResetWeights | None:
         """Return the resets, if there were two or more, and one before each epoch after the first."""
-        if self.count < _MIN_RESETS or self.kept or self.returned not in (0, self.count):
+        if self.count < _MIN_RESETS or self.unreset_epochs or self.initial_resets not in (0, self.count):
             return None
-        return ResetWeights(self.count, self.first_step, self.correlation, self.returned > 0, self.write_trace.line)
+        return ResetWeights(
+            self.count, self.first_step, self.correlation, self.initial_resets > 0, self.write_trace.line
+        )
 
 
 def _is_compared(parameter: nn.Parameter) -> bool:

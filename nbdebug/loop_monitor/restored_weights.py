@@ -59,38 +59,38 @@ class RestoredWeightsMonitor:
         self.latest_evaluation = -1
         self.restored: tuple[bytes, int, SourceLine | None] | None = None
         self.loads: dict[int, tuple[bytes, bytes]] = {}
-        self.first, self.undone = b"", UndoneTraining(0, 1.0, None)
+        self.initial_fingerprint, self.last_load = b"", UndoneTraining(0, 1.0, None)
         self.are_trained_weights_taken = False
-        self.replaced, self.reset = ReplacedWeightsMonitor(model), ResetWeightsMonitor(model)
+        self.replacement_monitor, self.reset_monitor = ReplacedWeightsMonitor(model), ResetWeightsMonitor(model)
 
     @property
-    def written(self) -> tuple[ReplacedWeightsMonitor, ResetWeightsMonitor]:
+    def write_monitors(self) -> tuple[ReplacedWeightsMonitor, ResetWeightsMonitor]:
         """The monitors that trace what writes the weights."""
-        return self.replaced, self.reset
+        return self.replacement_monitor, self.reset_monitor
 
     @property
-    def traces(self) -> bool:
+    def is_trace_pending(self) -> bool:
         """True if the line that writes the weights may follow the next forward pass."""
-        return self.reset.is_write_expected
+        return self.reset_monitor.is_write_expected
 
     def on_step_end(self) -> None:
         """Store the weights after a step."""
         self.are_trained_weights_taken = False
-        self.replaced.on_step_end()
-        self.reset.on_step_end()
+        self.replacement_monitor.on_step_end()
+        self.reset_monitor.on_step_end()
 
     def on_forward_begin(self, step: int, is_evaluation: bool, groups: StepGroupMonitor) -> None:
         """Record the weights of a forward pass after ``step`` steps; ``groups`` are the batches of the steps so far."""
-        if not step and not self.first:
-            self.first = fingerprint(self.parameters.values())
-        self.replaced.on_forward_begin(is_evaluation)
-        self.reset.on_forward_begin(not is_evaluation and groups.is_at_epoch_start)
+        if not step and not self.initial_fingerprint:
+            self.initial_fingerprint = fingerprint(self.parameters.values())
+        self.replacement_monitor.on_forward_begin(is_evaluation)
+        self.reset_monitor.on_forward_begin(not is_evaluation and groups.is_at_epoch_start)
         if is_evaluation:
             self.on_evaluation(step)
 
     def on_forward_end(self, output: Any) -> None:
         """Go on to trace what writes weights between the passes of an evaluation."""
-        self.reset.trace()
+        self.reset_monitor.trace()
 
     def on_evaluation(self, step: int) -> None:
         """Store the fingerprint of the weights at the first pass of an evaluation after ``step`` steps."""
@@ -118,16 +118,18 @@ class RestoredWeightsMonitor:
             return
         loaded = fingerprint(tensors)
         if not step:
-            self.first = loaded
-        elif self.first:
-            self.undone = UndoneTraining(step, self.kept_share(loaded, step), get_calling_line(sys._getframe(1)))
+            self.initial_fingerprint = loaded
+        elif self.initial_fingerprint:
+            self.last_load = UndoneTraining(
+                step, self.remaining_change_share(loaded, step), get_calling_line(sys._getframe(1))
+            )
         if step in self.loads or len(self.loads) < _MAX_FINGERPRINTS:
             before, _ = self.loads.get(step) or (fingerprint(self.parameters.values()), b"")
             self.loads[step] = before, loaded
         if self.steps:
             self.restored = loaded, step, get_calling_line(sys._getframe(1))
 
-    def kept_share(self, loaded: bytes, step: int) -> float:
+    def remaining_change_share(self, loaded: bytes, step: int) -> float:
         """Return how much of the change since the start remains in a state that is about to be loaded after ``step``.
 
         It is 1 for weights that are loaded on purpose: those that were evaluated, such as the best ones of a training
@@ -135,9 +137,11 @@ class RestoredWeightsMonitor:
         earlier steps, too, as between several trainings.
         """
         current = fingerprint(self.parameters.values())
-        first, kept, trained = (np.frombuffer(values, np.float32) for values in (self.first, loaded, current))
+        first, kept, trained = (
+            np.frombuffer(values, np.float32) for values in (self.initial_fingerprint, loaded, current)
+        )
         is_repeated = any(0 < earlier < step and after == loaded for earlier, (_, after) in self.loads.items())
-        is_restart = loaded == self.first and (self.are_trained_weights_taken or is_repeated)
+        is_restart = loaded == self.initial_fingerprint and (self.are_trained_weights_taken or is_repeated)
         if loaded in self.steps or is_restart or not len(first) == len(kept) == len(trained):
             return 1.0
         change = float(np.linalg.norm(trained - first))
@@ -145,8 +149,8 @@ class RestoredWeightsMonitor:
 
     def undone_training(self, steps: int, epochs: int) -> UndoneTraining | None:
         """Return the load after the last of ``steps`` steps that undid all ``epochs`` epochs of the training."""
-        is_last = self.undone.steps == steps > 0 and epochs >= _MIN_EPOCHS
-        return self.undone if is_last and self.undone.share < _MAX_KEPT_SHARE else None
+        is_last = self.last_load.steps == steps > 0 and epochs >= _MIN_EPOCHS
+        return self.last_load if is_last and self.last_load.share < _MAX_KEPT_SHARE else None
 
     def replacements(self, steps: int) -> tuple[int, ...]:
         """Return the steps within a run of ``steps`` steps after which other weights were loaded, and not put back."""

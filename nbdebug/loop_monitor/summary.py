@@ -282,13 +282,13 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         has_one_optimizer=has_one_optimizer,
         restored_weights=monitor.restored_weights.summary(monitor.row_steps),
         weight_replacements=monitor.restored_weights.replacements(monitor.row_steps),
-        replaced_weights=monitor.restored_weights.replaced.summary(),
+        replaced_weights=monitor.restored_weights.replacement_monitor.summary(),
         undone_training=monitor.restored_weights.undone_training(
             monitor.row_steps, len(monitor.step_groups.epoch_starts)
         )
         if is_one_training
         else None,
-        reset_weights=monitor.restored_weights.reset.summary() if is_one_training else None,
+        reset_weights=monitor.restored_weights.reset_monitor.summary() if is_one_training else None,
         untied_parameters=untied_parameters(monitor.setup.eager_model, monitor.tied_parameters),
         frozen_steps=monitor.frozen_steps.summary(monitor.setup.eager_model),
         leftover_gradients=monitor.leftover_gradients.summary(monitor.setup.eager_model),

@@ -26,7 +26,8 @@ from nbdebug.source.location import get_location
 from nbdebug.tools.overfit.loss_floor import find_loss_floor
 from nbdebug.tools.overfit.tiny_batch import run_tiny_pass
 
-_GAPS = (0.0, *(0.02 * 1.35**i for i in range(23)))  # between the score of the label and the others, up to 15
+_GAPS = [0.02 * 1.35**i for i in range(23)]  # between the score of the label and the others, up to 15
+_USUAL_GAP = 2.0
 _MIN_REWARD = 0.05  # of the loss of equal scores
 _MAX_EXCESS = 0.5  # of the way from chance to certainty; a loss with a constant part has its minimum beyond it
 _SHIFT_TOLERANCE = 1e-4
@@ -72,7 +73,7 @@ def label_reward(
 
     with Preserve(*setup.mutable_objects), torch.no_grad():
         axis = _class_axis(setup, first_pass, scores, loss_kind, compute)
-        reward = _measure(
+        reward = _search_lowest_loss(
             compute,
             scores,
             target,
@@ -117,7 +118,7 @@ def _reward_of_call(call: TorchCall) -> LabelReward | None:
     if not isinstance(scores, Tensor):
         return None
     with torch.no_grad():
-        return _measure(
+        return _search_lowest_loss(
             lambda changed: float(F.cross_entropy(changed, target, **arguments)),
             scores,
             target,
@@ -127,7 +128,7 @@ def _reward_of_call(call: TorchCall) -> LabelReward | None:
         )
 
 
-def _measure(
+def _search_lowest_loss(
     compute: Callable[[Tensor], float], scores: Tensor, target: Any, axis: int, smoothing: float, where: Location
 ) -> LabelReward | None:
     """Search the lowest loss among scores that are higher for the label by one gap; None if it is much lower."""
@@ -138,14 +139,16 @@ def _measure(
     one_hot = F.one_hot(target.detach().long().clamp(0, classes - 1), classes).to(scores)
     positions = [size for position, size in enumerate(scores.shape) if position != axis]
     marked = one_hot.reshape(*positions, classes).movedim(-1, axis)
-    losses = {gap: compute((gap * marked).log_softmax(axis)) for gap in _GAPS}
-    if not all(map(math.isfinite, losses.values())):
-        return None
+    losses = {0.0: compute((0 * marked).log_softmax(axis))}
+    for gap in sorted(_GAPS, key=lambda gap: abs(gap - _USUAL_GAP)):  # of most losses, one or two are computed
+        losses[gap] = compute((gap * marked).log_softmax(axis))
+        if not math.isfinite(losses[gap]) or losses[gap] < (1 - _MIN_REWARD) * losses[0.0]:
+            return None
     gap = min(losses, key=lambda gap: losses[gap])
     equal, lowest = losses[0.0], losses[gap]
     probability = math.exp(gap) / (math.exp(gap) + classes - 1)
     chance = 1 / classes
     is_uncertain = chance < probability < chance + _MAX_EXCESS * (1 - chance)
-    if equal <= 0 or not is_uncertain or lowest < (1 - _MIN_REWARD) * equal:
+    if equal <= 0 or not is_uncertain:
         return None
     return LabelReward(equal, lowest, probability, classes, smoothing, where)

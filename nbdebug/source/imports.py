@@ -28,10 +28,10 @@ def imported_function(line: SourceLine, module: str, function: str, notebook_nam
     scopes = _enclosing_scopes(tree, line.number)
     for position, scope in enumerate(scopes):
         for name, code in _imported_codes(_certain_statements(scope, line.number), module, function):
-            if not any(_meanings(inner, name) for inner in scopes[:position]):
+            if not any(_bindings(inner, name) for inner in scopes[:position]):
                 return code
     is_known = module in notebook_names and line.file in current_cells()
-    return f"{module}.{function}" if is_known and not any(_meanings(scope, module) for scope in scopes[:-1]) else None
+    return f"{module}.{function}" if is_known and not any(_bindings(scope, module) for scope in scopes[:-1]) else None
 
 
 def insert_import(line: SourceLine, module: str) -> tuple[Edit, ...]:
@@ -43,8 +43,8 @@ def insert_import(line: SourceLine, module: str) -> tuple[Edit, ...]:
     tree = syntax_tree(line.file)
     if tree is None:
         return ()
-    scope = next(scope for scope in _enclosing_scopes(tree, line.number) if _meanings(scope, module) or scope is tree)
-    if not _meanings(scope, module) <= {module}:
+    scope = next(scope for scope in _enclosing_scopes(tree, line.number) if _bindings(scope, module) or scope is tree)
+    if not _bindings(scope, module) <= {module}:
         return ()
     if isinstance(scope, ast.Module):
         return _insert_at_start(line, tree, module)
@@ -108,11 +108,11 @@ def _imported_codes(statements: Iterator[ast.stmt], module: str, function: str) 
             yield from zip(names, names, strict=True)
 
 
-def _meanings(scope: SourceScope, name: str) -> set[str]:
+def _bindings(scope: SourceScope, name: str) -> set[str]:
     """Return what binds a name in a function, file or cell: the modules that imports give it, and "" for all else."""
     nodes = [node for statement in scope.body for node in ast.walk(statement)]
     imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
-    meanings = {
+    bindings = {
         alias.name if isinstance(node, ast.Import) else ""
         for node in imports
         for alias in node.names
@@ -121,4 +121,4 @@ def _meanings(scope: SourceScope, name: str) -> set[str]:
     arguments = [] if isinstance(scope, ast.Module) else [*ast.walk(scope.args)]
     others = {node.arg for node in arguments if isinstance(node, ast.arg)} | assigned_names(scope)
     others |= {node.name for node in nodes if isinstance(node, (*_FUNCTIONS, ast.ClassDef))}
-    return meanings | {""} if name in others else meanings
+    return bindings | {""} if name in others else bindings

@@ -349,8 +349,8 @@ def _undone_finding(undone: UndoneTraining) -> Finding:
         loaded = "The norm of the change since the first step is "
         loaded += f"{undone.share:.2g} times as large in the loaded weights as in the trained ones."
         cause = f"The loaded weights may be a moving average that changes too slowly for {undone.steps} steps."
-        decay = max(0.0, round(1 - 10 / undone.steps, 3))
-        fix = f"decay = {decay:g}   # of the average: its time constant is then a tenth of the {undone.steps} steps"
+        decay = max(0.0, 1 - 10 / undone.steps)
+        fix = f"decay = {decay:.7g}   # of the average: its time constant is then a tenth of the {undone.steps} steps"
     else:
         loaded = "The loaded weights are those from before the first step."
         cause = "These weights were stored before the training."

@@ -96,7 +96,7 @@ def _common_shrinkage_findings(
         return
     names = list(shrunk.names)
     decay = None if isinstance(setup, NotChecked) else largest_weight_decay(setup, names)
-    cause, fix = _OF_PENALTY if decay == 0 else _OF_ANY
+    cause, fix = _OF_PENALTY if decay == 0 else _OF_ANY_CAUSE
     yield Finding(
         message=f"The weights of all {len(names)} layers shrank, and the loss shows no clear learning. At step "
         f"{shrunk.last_step:,}, the last measured step, the ratio of the weight norm to the largest measured norm is "
@@ -127,7 +127,7 @@ _OF_PENALTY = (
     "Reduce the weight of the penalty in the loss, or remove the code that shrinks the weights.",
 )
 
-_OF_ANY = (
+_OF_ANY_CAUSE = (
     "The weights alone do not show the cause. Possible causes are weight decay, a penalty in the loss, and code "
     "outside the optimizer that shrinks the weights, such as a clamp.",
     "Reduce weight_decay or the weight of the penalty in the loss, or remove the code that shrinks the weights.",

@@ -114,7 +114,7 @@ HEALTHY: dict[str, Callable[[], list[Finding]]] = {
 def test_loss_that_hardly_rewards_the_label_is_reported(name: str) -> None:
     (finding,) = FAULTY[name]()
     assert finding.severity == "warning"
-    assert "no scores that favor the label bring it below" in finding.message
+    assert "The lowest loss found for scores that favor the label" in finding.message
     assert {"T607", "T610"} <= set(finding.explains)
 
 
