@@ -473,4 +473,4 @@ def test_l206_softmax_over_an_axis_that_was_pooled_fires(name: str) -> None:
     )
     found = rule_findings(setup, "L206")
     assert len(found) == (name in POOLED_AXES)
-    assert all("leaves one value along axis" in finding.cause for finding in found)
+    assert all("leaves one value on axis" in finding.cause for finding in found)

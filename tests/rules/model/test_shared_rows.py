@@ -68,7 +68,7 @@ HEALTHY: dict[str, tuple[_Combination, Tensor, int]] = {
 def test_m304_an_input_of_one_sample_for_all_is_an_error(name: str) -> None:
     (finding,) = rule_findings(conditioned_setup(*FAULTS[name]), "M304")
     assert finding.severity == "error"
-    assert "All samples read 'condition' of sample 0" in finding.message
+    assert "All outputs depend on row 0 of 'condition'" in finding.message
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -108,4 +108,4 @@ def test_unused_module_of_activation_ranks_before_stacked_linear() -> None:
 
 def test_m315_cause_claims_nothing_about_the_place_of_creation() -> None:
     (finding,) = rule_findings(bad(), "M315")
-    assert finding.cause == "A module has an effect only where forward calls it."
+    assert finding.cause == "A module affects the output only if the forward pass calls it."

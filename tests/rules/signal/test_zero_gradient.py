@@ -179,7 +179,7 @@ class BidirectionalClassifier(nn.Module):
 
 
 READINGS = {
-    "one state": ("error", "hidden[-1]", 4, "gives the output of the forward direction no gradient"),
+    "one state": ("error", "hidden[-1]", 4, "no gradient reaches the output of the forward direction"),
     "last position": ("warning", "output[:, -1]", 1, "reads this direction after one step only"),
 }
 
