@@ -6,7 +6,7 @@ learner that shares no code with the user's network.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 TargetKind = Literal["classes", "labels", "values"]
 _MAX_LANDMARKS = 300
 _RELATIVE_WIDTHS = (1.0, 0.3, 3.0)  # of the median distance
+_MAX_COLUMNS = 512  # of shuffled targets that are fitted together
 _PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 _MIN_EIGENVALUE = 1e-6
 _TREES, _MIN_TREES = 40, 4
@@ -194,13 +195,21 @@ class ReferenceLearner:
         """Return the scores after shuffling the targets, each with its own best width and penalty."""
         generator, rows = np.random.default_rng(0), len(self.targets)
         parts = [self.targets.take(generator.permutation(rows)) for _ in range(count)]
+        size = max(_MAX_COLUMNS // self.targets.columns.shape[1], 1)
+        return np.concatenate([self._scores_of(parts[start : start + size]) for start in range(0, count, size)])
+
+    def _scores_of(self, parts: Sequence[Targets]) -> Floats:
+        """Return the scores for other targets, each with its own best width and penalty."""
         centered = np.concatenate([part.columns - self.mean for part in parts], 1)
-        best = np.full(count, -np.inf)
+        best = np.full(len(parts), -np.inf)
         for basis in self.fits:
             rotated = basis.rotate(centered)
             for penalty in _PENALTIES:
-                left_out = np.split(basis.left_out_from(rotated, centered, penalty), count, 1)
-                scores = [part.agreement(self.mean + own).mean() for part, own in zip(parts, left_out, strict=True)]
+                left_out = np.split(basis.left_out_from(rotated, centered, penalty), len(parts), 1)
+                scores = [
+                    part.agreement(self.mean + predictions).mean()
+                    for part, predictions in zip(parts, left_out, strict=True)
+                ]
                 best = np.maximum(best, scores)
         return best
 

@@ -11,6 +11,7 @@ _MIN_GAP = 50.0  # between the scales of two groups of positions; darker halves 
 _MIN_GROUP_SHARE = 0.25  # of the positions that vary
 # Of neighbors along an axis, and of each line along it. A quiet part of a signal and a loud one change once or twice.
 _MIN_CHANGED_SHARE, _MIN_CHANGES = 0.2, 3.0
+_MAX_SAMPLES, _MAX_FEATURES, _MAX_LENGTH = 64, 8, 128  # of the data that are looked at, the last along each axis
 
 
 def mixes_scales(data: Tensor, axis: int) -> bool:
@@ -23,9 +24,10 @@ def mixes_scales(data: Tensor, axis: int) -> bool:
     parts of a signal, such as before and after an onset.
     """
     axis %= data.dim()
-    if not 0 < axis < data.dim() - 1 or len(data) < _MIN_SAMPLES or not data[0].select(axis - 1, 0).numel():
+    if data.is_complex() or not 0 < axis < data.dim() - 1 or len(data) < _MIN_SAMPLES or not data[0].numel():
         return False
-    by_feature = data.detach().float().movedim(axis, 1)
+    crop = (slice(_MAX_SAMPLES), slice(_MAX_FEATURES), *[slice(_MAX_LENGTH)] * (data.dim() - 2))
+    by_feature = data.detach().movedim(axis, 1)[crop].float()
     return any(_alternates(by_feature[:, feature]) for feature in range(by_feature.shape[1]))
 
 

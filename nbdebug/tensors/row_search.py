@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -81,9 +81,8 @@ def get_row_keys(parts: Sequence[Tensor]) -> list[Hashable]:
     """
     filled = [part for part in parts if part.numel()]
     narrow = [part for part in filled if _is_narrow(part)]
-    wide = [_get_row_bytes(part) for part in filled if not _is_narrow(part)]
     columns: list[list[Hashable]] = [[*_hash_rows(narrow).tolist()]] if narrow else []
-    columns += [rows.view(f"V{rows.shape[1]}")[:, 0].tolist() for rows in wide]
+    columns += [[*_iterate_row_bytes(part)] for part in filled if not _is_narrow(part)]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
@@ -105,6 +104,13 @@ def _get_row_bytes(part: Tensor) -> np.ndarray:
     part = part + 0 if part.dtype in _SIGNED_ZEROS else part
     bytes_by_row: np.ndarray = part.reshape(len(part), -1).contiguous().view(torch.uint8).numpy()
     return bytes_by_row
+
+
+def _iterate_row_bytes(part: Tensor) -> Iterator[bytes]:
+    """Yield the bytes of each row, without a copy of all rows."""
+    for block in torch.split(part, _ROWS_PER_BLOCK):
+        rows = _get_row_bytes(block)
+        yield from rows.view(f"V{rows.shape[1]}")[:, 0].tolist()
 
 
 def _hash_rows(parts: Sequence[Tensor]) -> NDArray[np.uint64]:

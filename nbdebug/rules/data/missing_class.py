@@ -98,7 +98,7 @@ def _placeholder(counts: ClassCounts) -> int | None:
     """
     train, val = counts.splits["train"], counts.splits["val"]
     is_single = len(val) == 1 and set(val) < set(train) and not counts.is_dense
-    return next(iter(val)) if is_single and not counts.sorted_splits else None
+    return next(iter(val)) if is_single and "train" not in counts.sorted_splits else None
 
 
 def _cause(counts: ClassCounts, is_chance: bool, placeholder: int | None) -> str:
@@ -109,7 +109,7 @@ def _cause(counts: ClassCounts, is_chance: bool, placeholder: int | None) -> str
             f"All validation labels are {placeholder}, while the training samples are not sorted by class. The label "
             "may be a placeholder for samples without a label, such as those of another domain."
         )
-    if counts.sorted_splits:
+    if "train" in counts.sorted_splits:
         return "The samples are sorted by class and were probably split without shuffling."
     return (
         "A random split of one data set is very unlikely to miss this class. Possible causes are data that were sorted "

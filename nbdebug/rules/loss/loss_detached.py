@@ -77,8 +77,8 @@ def loss_detached(
     A term is reported in the first step of a watched loop if it is computed from gradients without a graph, if these
     depend on parameters that the loss trains, and if the loss adds it. Gradients that the loss uses as factors,
     inputs, targets or steps of weights do not count. Columns of the output that have targets are reported if they have
-    no gradient in any of eight or more samples, and a change by a hundredth of their standard deviation changes the
-    loss.
+    no gradient in any of eight or more samples, and changes by a thousandth of their standard deviation change the
+    loss. If a detach() is the reason, the finding is a warning, since a weight may be detached on purpose.
 
     ## How to fix
     Compute the loss from the output itself. Use .item() only for values that you print. Pass ``create_graph=True`` to
@@ -181,6 +181,7 @@ def _column_finding(columns: IgnoredColumns, first_pass: ForwardPass, entries: l
         evidence={"columns without a gradient": list(columns.columns[:16]), "columns": columns.count},
         explains=_CONSEQUENCES,
         aspect="term",
+        severity="warning" if cut is not None and cut.call == "detach" else None,  # it may be a weight on purpose
     )
 
 

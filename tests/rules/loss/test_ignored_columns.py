@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,6 +103,11 @@ def saturated_column(output: Tensor, target: Tensor) -> Tensor:
     return F.mse_loss(torch.cat([output[:, :3], output[:, 3:].clamp(-9, -8)], 1), target)
 
 
+def gated_by_threshold(output: Tensor, target: Tensor) -> Tensor:
+    is_used = (output[:, 3:] > 0).float()
+    return (is_used * (output[:, :3] - target[:, :3]).square()).mean()
+
+
 def looked_up(output: Tensor, *targets: Tensor) -> Tensor:
     return F.nll_loss(output.log_softmax(1), targets[0]) + output.gather(1, targets[1][:, None]).square().mean()
 
@@ -172,9 +178,17 @@ def test_detached_columns_in_a_loop_are_reported() -> None:
     assert [finding.code for finding in debugger.findings if finding.code.startswith("L2")] == ["L212"]
 
 
-@pytest.mark.parametrize("loss", [first_column, last_column_overwrites, saturated_column, all_columns])
+@pytest.mark.parametrize(
+    "loss", [first_column, last_column_overwrites, saturated_column, all_columns, gated_by_threshold]
+)
 def test_columns_whose_small_changes_have_no_influence_are_not_detached(loss: Loss) -> None:
-    assert rule_findings(minimal_setup(nn.Linear(5, 4), X, NUMBERS, loss), "L212") == []
+    x = torch.randn(2048, 5, generator=GENERATOR)
+    targets = x @ torch.randn(5, 4, generator=GENERATOR)
+    setup = replace(
+        minimal_setup(nn.Linear(5, 4), x, targets, loss),
+        train_loader=DataLoader(TensorDataset(x, targets), batch_size=2048),
+    )
+    assert rule_findings(setup, "L212") == []
 
 
 def test_loss_ignores_heads_whose_labels_have_no_influence_is_reported() -> None:
