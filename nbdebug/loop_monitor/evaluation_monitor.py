@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -19,6 +19,7 @@ from nbdebug.loop_monitor.batch_averages import BatchAverageMonitor
 from nbdebug.loop_monitor.broadcast_comparisons import ComparisonMonitor
 from nbdebug.loop_monitor.constant_decisions import DecisionMonitor
 from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
+from nbdebug.loop_monitor.evaluated_copies import EvaluatedCopyMonitor
 from nbdebug.loop_monitor.fold_data import FoldDataMonitor
 from nbdebug.loop_monitor.shared_lists import SharedListMonitor
 from nbdebug.loop_monitor.shared_meters import SharedMeterMonitor
@@ -150,14 +151,17 @@ class EvaluationMonitor:
         self.batches, self.folds = _EvaluatedBatches(setup.train_loader), FoldDataMonitor(setup.eager_model)
         self.shared_lists, self.stale_inputs = SharedListMonitor(), _StaleInputMonitor()
         self.shared_meters = SharedMeterMonitor()
+        can_trace = setup.val_loader is not None and not setup.is_compiled  # hooks on all modules disturb a compiler
+        self.copies = EvaluatedCopyMonitor(setup.eager_model, can_trace)
         of_both = self.correct_counts, self.decisions, self.batch_averages, self.stale_predictions
         self.of_outputs = *of_both, self.comparisons
-        self.of_batches = self.batches, self.shared_lists, self.shared_meters, self.stale_inputs, *of_both
+        self.of_batches = self.batches, self.shared_lists, self.shared_meters, self.stale_inputs, self.copies, *of_both
 
     def on_forward_begin(self, steps: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a pass after some steps."""
         self.decisions.two_valued.on_forward_begin(steps)
         self.stale_inputs.on_forward_begin(steps, args, kwargs)
+        self.copies.on_forward_begin()
 
     @property
     def wants_output(self) -> bool:
@@ -167,12 +171,14 @@ class EvaluationMonitor:
     def hooks(self, wrap_callback: _CallbackWrapper) -> list[AbstractContextManager[None]]:
         """Return hooks for comparisons and exports of tensors; ``wrap_callback`` wraps each callback."""
         on_comparison = self.comparisons.comparison_callback(wrap_callback)
+        self.copies.on_call = wrap_callback(self.copies.on_module)
         callbacks = [
             callback
             for monitor in (self.decisions, self.stale_predictions)
             for callback in monitor.comparison_callbacks(wrap_callback)
         ]
-        return [
+        hooks = [
             observe_call_arguments(Tensor, method, callback)
             for method, callback in [("__eq__", on_comparison), *callbacks]
         ]
+        return [*hooks, closing(self.copies)]  # type: ignore[list-item]

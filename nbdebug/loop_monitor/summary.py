@@ -15,6 +15,7 @@ from nbdebug.loop_monitor.broadcast_comparisons import ShapeMismatch
 from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.correct_counts import CorrectCount
 from nbdebug.loop_monitor.empty_epochs import EmptyEpochs
+from nbdebug.loop_monitor.evaluated_copies import EvaluatedCopy
 from nbdebug.loop_monitor.evaluation_monitor import StaleInputs, TrainingEvaluations
 from nbdebug.loop_monitor.event_stacks import Stack
 from nbdebug.loop_monitor.fold_data import FoldEvaluation
@@ -179,6 +180,7 @@ class LoopSummary:
     shared_list: SharedList | None = None
     shared_meter: SharedMeter | None = None
     stale_inputs: StaleInputs | None = None
+    evaluated_copy: EvaluatedCopy | None = None
     stale_predictions: tuple[StalePredictions, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
     mistaken_numbers: tuple[MistakenNumber, ...] = ()
@@ -303,6 +305,7 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         shared_list=monitor.evaluation.shared_lists.first,
         shared_meter=monitor.evaluation.shared_meters.summary(),
         stale_inputs=monitor.evaluation.stale_inputs.summary(),
+        evaluated_copy=monitor.evaluation.copies.summary(),
         stale_predictions=monitor.evaluation.stale_predictions.summary(),
         batch_averages=monitor.evaluation.batch_averages.summary(),
         mistaken_numbers=monitor.evaluation.batch_averages.mistaken_numbers(),

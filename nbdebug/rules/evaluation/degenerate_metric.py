@@ -15,6 +15,7 @@ from nbdebug.loop_monitor import LoopSummary
 from nbdebug.loop_monitor.broadcast_comparisons import ShapeMismatch
 from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.degenerate_metrics import DegenerateMetric, find_degenerate_metrics
+from nbdebug.loop_monitor.evaluated_copies import EvaluatedCopy
 from nbdebug.loop_monitor.evaluation_monitor import StaleInputs
 from nbdebug.loop_monitor.mistaken_metrics import MistakeKind, MistakenNumber
 from nbdebug.loop_monitor.shared_lists import SharedList
@@ -121,6 +122,8 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     training batch and the other side the classes of the output for a validation batch.
     Evaluations are reported if at least two passes, and every one that follows another, have the same input tensors
     again, although a new batch was drawn and a part of it has the shape of such an input.
+    A copy of the model is reported if the program calls it in two or more evaluations, and never the model: its
+    parameters have the shapes of the model's, and stay constant between the evaluations while the model's change.
     Two names of one list are reported if it ends with the targets of a validation batch and as many other values.
     A number of the loop is reported if, after at least two evaluations, it equals R² with predictions and targets
     exchanged, or the accuracy over all labels while the loss ignores some of them; or if it is called a precision or
@@ -141,6 +144,8 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     if loop.stale_inputs is not None:  # what the passes received says more than how their line is written
         reported.add((loop.stale_inputs.line.file, loop.stale_inputs.line.number))
         yield _stale_input_finding(loop.stale_inputs)
+    if loop.evaluated_copy is not None:
+        yield _copy_finding(loop.evaluated_copy)
     for item in loop.stale_predictions:
         if (item.line.file, item.line.number) not in reported:
             reported.add((item.line.file, item.line.number))
@@ -191,6 +196,21 @@ def _stale_input_finding(stale: StaleInputs) -> Finding:
         fix="# call the model with the variable of the loop over the validation loader",
         evidence={"passes": stale.passes},
         explains=_SCORES,
+    )
+
+
+def _copy_finding(evaluated: EvaluatedCopy) -> Finding:
+    """Report evaluations that call a copy of the model, which the training does not change."""
+    origin = "; they are those of the model before the loop" if evaluated.is_initial else ""
+    return Finding(
+        message=f"In all {evaluated.evaluations} evaluations, the program called another module with the parameter "
+        "shapes of the model, and never the model. The weights of that module did not change between the evaluations"
+        f"{origin}. The weights of the model did.",
+        where=evaluated.line.where(),
+        cause="The predictions come from an old copy of the model, so no metric depends on what the model has learned.",
+        fix="predictions = model(x)   # the model that is trained; or update the copy before each evaluation",
+        evidence={"evaluations": evaluated.evaluations, "batches": evaluated.batches},
+        explains=(*_SCORES, "T614"),
     )
 
 

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nbdebug.finding import Edit, Finding
+from nbdebug.exceptions import NotChecked
+from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.axes import ScrambledReshape, Shape, moves_channels
 from nbdebug.measurements.axis_orders import find_axis_order
+from nbdebug.measurements.transposed_maps import TransposedMap
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
@@ -25,7 +27,9 @@ _HINT = "# reshape only to split or merge neighboring axes, and swap axes with h
 
 
 @rule("M309", "error")
-def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Finding]:
+def scrambled_axes(
+    scrambled_reshapes: list[ScrambledReshape], transposed_map: TransposedMap | NotChecked | None
+) -> Iterator[Finding]:
     """A reshape mixes axes that a permute should have moved.
 
     ## What it does
@@ -47,6 +51,11 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
     A line that several modules run is reported for the first of them.
     If the batch axis is involved, lengths may agree by coincidence; such a call is reported only if changing one sample
     changes the outputs of others, or if the call is in the loss.
+    Square maps are also reported if noise in a patch of the input at row i and column j changes the output at row j and
+    column i at least twice as much as elsewhere, and not at row i and column j, for each of four patches. If the output
+    changes at both places, it is a warning, from three times on. Symmetric inputs, those with a constant diagonal, and
+    targets that agree with the input better if they are transposed are excluded. So are models that compute a symmetric
+    map, if the output changes at both places.
 
     ## How to fix
     Swap axes with ``transpose`` or ``permute``; reshape afterwards to split or merge neighboring axes.
@@ -76,6 +85,29 @@ def scrambled_axes(scrambled_reshapes: list[ScrambledReshape]) -> Iterator[Findi
             # Only the shapes of the targets tell that a row stands for one position.
             severity="warning" if reshape.needs_channels_last else None,
         )
+    if isinstance(transposed_map, TransposedMap):
+        yield _transposed_finding(transposed_map)
+
+
+def _transposed_finding(transposed: TransposedMap) -> Finding:
+    """Report an output in which rows and columns of the input are exchanged."""
+    also = (
+        "and also at row i and column j. A part of the output is transposed."
+        if transposed.is_partial
+        else "and not at row i and column j. The output is transposed."
+    )
+    return Finding(
+        message=f"Noise in a patch of the input at row i and column j changes the output ({transposed.side} × "
+        f"{transposed.side}) at row j and column i, {also} For each of {transposed.patches} patches, the change there "
+        f"is at least {transposed.exchanged:.2g} times the mean change elsewhere.",
+        where=transposed.call.where if transposed.call else Location(),
+        cause="The model exchanges rows and columns. The shape stays the same, because the maps are square.",
+        fix="# keep rows before columns; x.permute(0, 3, 1, 2) moves channels first and keeps both",
+        evidence={"side": transposed.side, "exchanged": transposed.exchanged, "own": transposed.own},
+        explains=("M304", "T601", "T606", "T607", "T608", "T609", "T610", "E709"),
+        aspect="transposed",
+        severity="warning" if transposed.is_partial else None,
+    )
 
 
 def _describe_rows(reshape: ScrambledReshape) -> str:
