@@ -82,10 +82,10 @@ def origin_line(setup: Setup, origin: Origin, split: str | None = None) -> Sourc
     return selection or _data_line(setup, loader, _POSITIONS.get(origin), passes_conversions=passes_conversions)
 
 
-def known_origin_line(setup: Setup, origin: Origin) -> SourceLine | None:
+def known_origin_line(setup: Setup, origin: Origin, split: str | None = None) -> SourceLine | None:
     """Return the line that makes a part of the setup as ``origin_line`` does; None also if the user's code raises."""
     try:
-        return origin_line(setup, origin)
+        return origin_line(setup, origin, split)
     except Exception:  # a finding is worth more than its second line
         return None
 

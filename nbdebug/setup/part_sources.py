@@ -70,7 +70,7 @@ def computed_from(setup: Setup, expression: Expression, position: int | None, *,
     """
     loader = setup.train_loader if loader is None else loader
     scope = expression.scope
-    for node in _running_nodes(expression):
+    for node in running_nodes(expression):
         here = Expression(scope, node)
         if isinstance(node, ast.Call) and (returned := returned_expressions(here)):
             yield from ((expression, position) for expression in returned)
@@ -80,7 +80,7 @@ def computed_from(setup: Setup, expression: Expression, position: int | None, *,
             yield from _of_variable(setup, loader, here, node.id, position if node is expression.node else None)
 
 
-def _running_nodes(expression: Expression) -> Iterator[ast.expr]:
+def running_nodes(expression: Expression) -> Iterator[ast.expr]:
     """Yield the expressions in an expression, the outer ones first, without branches that are known not to run."""
     pending: list[ast.AST] = [expression.node]
     for node in pending:

@@ -10,15 +10,24 @@ from typing import Any
 
 from torch.utils.data import TensorDataset
 
-from nbdebug.setup.part_sources import all_sources, computed_from, find_part
+from nbdebug.setup.part_sources import all_sources, computed_from, find_part, running_nodes
 from nbdebug.setup.sample_functions import nested_datasets
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.source_lines import find_setup_creation
 from nbdebug.source.assignments import FunctionNode, effective_methods, find_function, own_statements
 from nbdebug.source.location import SourceLine, is_user_code
 from nbdebug.source.numbering_lines import depends_on_constants
+from nbdebug.source.producers import part_producer, returned_expression
 from nbdebug.source.scopes import Expression
-from nbdebug.source.search import assignment_targets, call_arguments, call_name, enclosing_scope, read_names
+from nbdebug.source.search import (
+    assignment_targets,
+    call_arguments,
+    call_name,
+    enclosing_scope,
+    file_nodes,
+    read_names,
+    syntax_tree,
+)
 
 _FITS = {"fit", "fit_transform", "factorize", "fit_on_texts", "build_vocab", "build_vocab_from_iterable", "adapt"}
 _Name = tuple[object, ...]  # where a variable is read, and its name
@@ -29,8 +38,9 @@ def own_fit_line(setup: Setup) -> SourceLine | None:
     """Return the only line that fits an encoder or numbers items on the validation split alone; None without one.
 
     That is a call of ``fit_transform`` and the like, the creation of an object of the user's that numbers its
-    arguments, or a dictionary that numbers items. It must be made once for each split: only the validation data depend
-    on it, its function gets other arguments for them, or it is where both datasets or both loaders are created.
+    arguments, a call of a function that returns such numbers, or a dictionary that numbers items. It must be made once
+    for each split: only the validation data depend on it, its function gets other arguments for them, or it is where
+    both datasets or both loaders are created.
     """
     try:
         (train, train_names), (val, _) = (_fits(setup, loader) for loader in (setup.train_loader, setup.val_loader))
@@ -50,11 +60,19 @@ def _fits(setup: Setup, loader: Any) -> tuple[_Fits, set[_Name]]:
         sources = partial(computed_from, setup, loader=loader)
         for expression, _ in all_sources(start, sources) if start else ():
             scopes = tuple((name, argument.span) for name, argument in expression.scope.arguments.items())
-            nodes = (node for node in ast.walk(expression.node) if isinstance(node, (ast.Call, ast.DictComp)))
+            nodes = (node for node in running_nodes(expression) if isinstance(node, (ast.Call, ast.DictComp)))
             here = (Expression(expression.scope, node) for node in nodes)
             names |= _names(expression, expression.node)
             fits |= {(*fit.span, scopes): fit for fit in here if _fits_data(fit)}
-    return fits, names
+    passed_on = {numbers.span for fit in fits.values() if (numbers := _returned_numbers(fit))}
+    return {key: fit for key, fit in fits.items() if fit.span not in passed_on}, names
+
+
+def _returned_numbers(call: Expression) -> Expression | None:
+    """Return the dictionary that numbers items and that the user's function returns in a call; None for others."""
+    returned = returned_expression(call)
+    made = part_producer(returned, None, enters=lambda _: False) if returned else None
+    return made if made and made.scope.arguments and _enumerates(made.node) else None
 
 
 def _names(expression: Expression, node: ast.expr) -> set[_Name]:
@@ -86,11 +104,16 @@ def _fits_data(expression: Expression) -> bool:
     callee = expression.scope.callee(node)
     function = find_function(callee[0].__code__) if callee else None
     is_numbering = function is not None and _numbers_by_length(function)
-    return call_name(node) in _FITS or is_numbering or any(map(_numbers_items, _makers(expression, node)))
+    is_numbering |= call_name(node) in _FITS or _returned_numbers(expression) is not None
+    return is_numbering or any(map(_numbers_items, _makers(expression, node)))
 
 
 def _makers(expression: Expression, call: ast.Call) -> Iterator[FunctionNode]:
-    """Yield the functions of a class of the user's that create an object: its constructor or a class method."""
+    """Yield the functions of a class of the user's that create an object: its constructor or a class method.
+
+    Also yields the method of an object that is not known, which it calls of itself.
+    """
+    yield from filter(None, [_own_method(expression, call)])
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
     kind = expression.scope.value(owner)
     name = call.func.attr if isinstance(call.func, ast.Attribute) else "__init__"
@@ -98,6 +121,23 @@ def _makers(expression: Expression, call: ast.Call) -> Iterator[FunctionNode]:
     function = getattr(method, "__func__", method)
     if isinstance(function, FunctionType) and is_user_code(function.__code__.co_filename):
         yield from filter(None, [find_function(function.__code__)])
+
+
+def _own_method(expression: Expression, call: ast.Call) -> FunctionNode | None:
+    """Return the method of its class that a method calls of its own object, as ``self.number(x)``; None if it is known.
+
+    A known one is entered.
+    """
+    scope, method = enclosing_scope(expression.line), call.func
+    if not isinstance(method, ast.Attribute) or isinstance(scope, ast.Module) or scope is None:
+        return None
+    owner = next(iter(scope.args.args), None)
+    if owner is None or getattr(method.value, "id", "") != owner.arg or returned_expression(expression):
+        return None
+    classes = (node for node in file_nodes(syntax_tree(expression.scope.file)) if isinstance(node, ast.ClassDef))
+    bodies = (node.body for node in classes if scope in node.body)
+    methods = (part for body in bodies for part in body if isinstance(part, ast.FunctionDef))
+    return next((part for part in methods if part.name == method.attr), None)
 
 
 def _numbers_items(function: FunctionNode) -> bool:

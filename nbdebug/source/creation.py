@@ -141,7 +141,17 @@ def creation_scope(creation: Creation, created: object, frame: FrameType | None 
     if len(calls) > 1:
         receivers, names = _receivers(tree), find_names(created, frame)
         calls = {call for call in calls if receivers.get(call, frozenset()) & names}
-    return scope.entered_by_name(function, calls.pop()) if len(calls) == 1 else scope
+    if len(calls) != 1:
+        return scope
+    call = calls.pop()
+    has_owner = isinstance(call.func, ast.Attribute) and _has_owner(tree, function)
+    return scope.entered_by_name(function, call, has_owner=has_owner)
+
+
+def _has_owner(tree: ast.Module, function: ast.FunctionDef) -> bool:
+    """Check whether the first parameter of a function is the object or the class of which it is a method."""
+    is_static = any(_last_name(decorator) == "staticmethod" for decorator in function.decorator_list)
+    return not is_static and any(isinstance(node, ast.ClassDef) and function in node.body for node in file_nodes(tree))
 
 
 def empty_group(groups: ast.expr, optimizer: object) -> ast.expr | None:

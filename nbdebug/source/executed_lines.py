@@ -18,7 +18,7 @@ from nbdebug.source.search import covers_line, enclosing_scope
 from nbdebug.source.unused_results import find_discarded_call
 
 _IN_PLACE_OF_ARRAYS = frozenset({"sort", "fill", "partition", "put", "resize"})
-_Instruction = tuple[str, str, int, int]  # file, function, line, offset of the instruction in the function
+_Instruction = tuple[str, str, int, int, int]  # file, function, line, offset in the function, its first line
 
 
 def find_differing_line(first: Callable[[], object], second: Callable[[], object]) -> SourceLine | None:
@@ -26,8 +26,9 @@ def find_differing_line(first: Callable[[], object], second: Callable[[], object
 
     Instructions are compared, so that a conditional expression counts. If the second call executes nothing more in the
     functions that both run, it is the first line of the longest function that only the second runs which does not occur
-    in that of the first; if all occur there, the last line, unless that of the first is longer. None if the calls
-    execute the same instructions, share none, or raise, or if a debugger traces this thread.
+    in that of the first; if all occur there, the last line, unless that of the first is longer. Functions of the same
+    name, as methods of two classes, are one function, unless both calls run one that differs in itself. None if the
+    calls execute the same instructions, share none, or raise, or if a debugger traces this thread.
     """
     if sys.gettrace() is not None:
         return None
@@ -35,18 +36,28 @@ def find_differing_line(first: Callable[[], object], second: Callable[[], object
         instructions = _executed_instructions(first), _executed_instructions(second)
     except Exception:
         return None
-    shared_functions = {(file, function) for file, function, *_ in instructions[0]} & {
-        (file, function) for file, function, *_ in instructions[1]
-    }
-    if not shared_functions:
-        return None
-    differing = [item for item in instructions[0] ^ instructions[1] if item[:2] in shared_functions]
-    if not instructions[1].intersection(differing) and (line := _line_of_own_function(*instructions)):
-        return line
-    if not differing:
-        return None
-    file, function, number, _ = min(differing, key=lambda item: (item[0], item[2]))
-    return SourceLine(file, number, function)
+    for identify in (_definition, _name):
+        own, other = ({identify(item) for item in items} for items in instructions)
+        differing = [item for item in instructions[0] ^ instructions[1] if identify(item) in own & other]
+        if identify is _definition and not differing:
+            continue  # methods of two classes, such as those of two datasets, are compared by their name
+        if not own & other:
+            return None
+        if not instructions[1].intersection(differing) and (line := _line_of_own_function(*instructions)):
+            return line
+        if differing:
+            file, function, number, *_ = min(differing, key=lambda item: (item[0], item[2]))
+            return SourceLine(file, number, function)
+    return None
+
+
+def _definition(instruction: _Instruction) -> tuple[object, ...]:
+    """Return what only the instructions of one function have in common: its file, name and first line."""
+    return *instruction[:2], instruction[-1]
+
+
+def _name(instruction: _Instruction) -> tuple[object, ...]:
+    return instruction[:2]
 
 
 def find_discarding_line(call: Callable[[], object]) -> SourceLine | None:
@@ -61,7 +72,7 @@ def find_discarding_line(call: Callable[[], object]) -> SourceLine | None:
         executed = _executed_instructions(call)
     except Exception:
         return None
-    places = sorted({(file, number, function) for file, function, number, _ in executed})
+    places = sorted({(file, number, function) for file, function, number, *_ in executed})
     lines = (SourceLine(*place) for place in places)
     return next((line for line in lines if _discards_tensor(line)), None)
 
@@ -81,7 +92,7 @@ def _line_of_own_function(first: set[_Instruction], second: set[_Instruction]) -
         functions = {item[:2] for item in own} - {item[:2] for item in other}
         parts = [sorted(item for item in own if item[:2] == function) for function in functions]
         longest.append(max(parts, key=len, default=[]))
-    lines = [list(dict.fromkeys(SourceLine(file, number, name) for file, name, number, _ in part)) for part in longest]
+    lines = [list(dict.fromkeys(SourceLine(file, number, name) for file, name, number, *_ in part)) for part in longest]
     texts = {line.text.strip() for line in lines[0]}
     differing = [line for line in lines[1] if line.text.strip() not in texts] if lines[0] else []
     if differing:
@@ -99,7 +110,8 @@ def _executed_instructions(call: Callable[[], object]) -> set[_Instruction]:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":
-            instructions.add((file, frame.f_code.co_name, frame.f_lineno, frame.f_lasti))
+            code = frame.f_code
+            instructions.add((file, code.co_name, frame.f_lineno, frame.f_lasti, code.co_firstlineno))
         return trace
 
     with trace_lines(trace):

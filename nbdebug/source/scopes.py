@@ -122,10 +122,11 @@ class Scope:
         arguments = dict(bind_arguments(syntax, call, self, scope, has_owner=owner is not None)) if syntax else {}
         return Scope(scope.file, scope.function, scope.variables, scope.bound, arguments)
 
-    def entered_by_name(self, syntax: ast.FunctionDef, call: ast.Call) -> Scope:
-        """Return the scope of a function of the same file of which no object is known."""
+    def entered_by_name(self, syntax: ast.FunctionDef, call: ast.Call, *, has_owner: bool = False) -> Scope:
+        """Return the scope of a function of the same file of which no object is known; a method if it ``has_owner``."""
         scope = Scope(self.file, syntax.name, self.variables)
-        return Scope(self.file, syntax.name, self.variables, {}, dict(bind_arguments(syntax, call, self, scope)))
+        arguments = dict(bind_arguments(syntax, call, self, scope, has_owner=has_owner))
+        return Scope(self.file, syntax.name, self.variables, {}, arguments)
 
 
 def function_scope(function: FunctionType, owner: Any = None) -> Scope:

@@ -46,6 +46,25 @@ def number(rows):
             if word not in numbers:
                 numbers[word] = len(numbers)
     return numbers
+def enumerated(rows):
+    return {word: i for i, word in enumerate(dict.fromkeys(w for words, _ in rows for w in words))}
+def codes(rows, numbers):
+    return torch.tensor([[numbers.get(word, 0) for word in words] for words, _ in rows])
+class Indexer:
+    def __init__(self, rows):
+        self.numbers = self.number(rows)
+    @classmethod
+    def number(cls, rows):
+        return {word: i for i, word in enumerate(dict.fromkeys(w for words, _ in rows for w in words))}
+    def transform(self, rows, reuse=True):
+        numbers = self.numbers if reuse else self.number(rows)  # here
+        return torch.tensor([[numbers.get(word, 0) for word in words] for words, _ in rows])
+class Tokenizer:
+    def fit(self, rows):
+        self.numbers = enumerated(rows)
+        return self
+    def transform(self, rows):
+        return codes(rows, self.numbers)
 class Recipes(Dataset):
     def __init__(self, rows, vocabulary):
         self.items = [(vocabulary.encode(words), kind) for words, kind in rows]
@@ -58,6 +77,10 @@ class Own(Dataset):
     def __len__(self): return len(self.rows)
     def __getitem__(self, i): return torch.tensor([self.numbers.get(w, 0) for w in self.rows[i][0]]), self.rows[i][1]
 """
+_FEEDER = (
+    "class Feeder:\n    def __init__(self, size):\n        self.size = size\n    def loaders(self, train, val):\n"
+    "        return DataLoader(train, batch_size=self.size, shuffle=True), DataLoader(val, batch_size=self.size)\n"
+)
 _LOADERS = "train_loader, val_loader = DataLoader(train, 4), DataLoader(val, 4)\n"
 _OWN = "train, val = Own(train_rows), Own(val_rows)\n" + _LOADERS
 _TENSORS = "train, val = TensorDataset(a, y), TensorDataset(b, y)\n" + _LOADERS
@@ -93,6 +116,38 @@ PROGRAMS = {
         "def tensors(rows):\n    scaled = StandardScaler().fit_transform(rows)  # here\n"
         "    return torch.tensor(scaled).float()\na, b = tensors(train_x), tensors(val_x)\n" + _TENSORS,
     ),
+    "a method that the object calls of itself": (
+        "pass",
+        "def program(fixed):\n    indexer = Indexer(train_rows)\n    a = indexer.transform(train_rows)\n"
+        "    return a, indexer.transform(val_rows, reuse=fixed)\na, b = program(bool(0))\n" + _TENSORS,
+    ),
+    "a fit again, with loaders of a method": (
+        "pass",
+        _FEEDER + "def program(rows, others):\n    tokenizer, feeder = Tokenizer(), Feeder(4)\n"
+        "    a = tokenizer.fit(rows).transform(rows)\n"
+        "    b = tokenizer.fit(others).transform(others)  # here\n"
+        "    return feeder.loaders(TensorDataset(a, y), TensorDataset(b, y))\n"
+        "train_loader, val_loader = program(train_rows, val_rows)\n",
+    ),
+    "a fit again, with loaders of a static method": (
+        "pass",
+        "class Feeder:\n    @staticmethod\n    def halves(train, val):\n"
+        "        return DataLoader(train, batch_size=4, shuffle=True), DataLoader(val, batch_size=4)\n"
+        "def program(rows, others):\n    tokenizer = Tokenizer()\n    a = tokenizer.fit(rows).transform(rows)\n"
+        "    b = tokenizer.fit(others).transform(others)  # here\n"
+        "    return Feeder.halves(TensorDataset(a, y), TensorDataset(b, y))\n"
+        "train_loader, val_loader = program(train_rows, val_rows)\n",
+    ),
+    "a function that returns the numbers": (
+        "pass",
+        "def program(rows, others):\n    first = enumerated(rows)\n    second = enumerated(others)  # here\n"
+        "    return codes(rows, first), codes(others, second)\na, b = program(train_rows, val_rows)\n" + _TENSORS,
+    ),
+    "such a function in one of both": (
+        "pass",
+        "def encode(rows):\n    numbers = enumerated(rows)  # here\n    return codes(rows, numbers)\n"
+        "a, b = encode(train_rows), encode(val_rows)\n" + _TENSORS,
+    ),
 }
 # Each of these fits once, on the training data, or numbers constants.
 SHARED = {
@@ -112,6 +167,23 @@ SHARED = {
         "def make(rows, vocabulary):\n    return DataLoader(Recipes(rows, vocabulary), batch_size=4)\n"
         "vocabulary = Vocabulary.of(train_rows)\n"
         "train_loader, val_loader = make(train_rows, vocabulary), make(val_rows, vocabulary)\n",
+    ),
+    "numbers that a function returns": (
+        "pass",
+        "def program():\n    numbers = enumerated(train_rows)\n"
+        "    return codes(train_rows, numbers), codes(val_rows, numbers)\na, b = program()\n" + _TENSORS,
+    ),
+    "numbers of an object": (
+        "pass",
+        "def program():\n    indexer = Indexer(train_rows)\n"
+        "    return indexer.transform(train_rows), indexer.transform(val_rows)\na, b = program()\n" + _TENSORS,
+    ),
+    "a fit, with loaders of a method": (
+        "pass",
+        _FEEDER + "def program():\n    tokenizer, feeder = Tokenizer(), Feeder(4)\n    tokenizer.fit(train_rows)\n"
+        "    a, b = tokenizer.transform(train_rows), tokenizer.transform(val_rows)\n"
+        "    return feeder.loaders(TensorDataset(a, y), TensorDataset(b, y))\n"
+        "train_loader, val_loader = program()\n",
     ),
     "a list of constants": ("self.numbers = {word: i for i, word in enumerate('abcde')}", _OWN),
     "one scaler": (

@@ -51,6 +51,28 @@ def augment(transform: Any, is_training: bool) -> int:
     return value
 
 
+class Reader:
+    def __call__(self, value: int) -> int:
+        return value
+
+
+class Doubler:
+    def __call__(self, value: int) -> int:
+        return 2 * value
+
+
+def optional_object(is_training: bool) -> int:
+    value = Reader()(1)
+    if is_training:
+        value = Doubler()(value)
+    return value
+
+
+def either_object(is_training: bool) -> int:
+    chosen: Any = (Reader, Doubler)[is_training]
+    return int(chosen()(1))
+
+
 def same_code(is_training: bool) -> int:
     return 1 + int(is_training)
 
@@ -65,6 +87,8 @@ def raising(is_training: bool) -> int:
         (branch, "        value = 2"),
         (conditional_expression, "    value = value / 2 if is_training else value"),
         (optional_transform, "    for transform in transforms:"),
+        (optional_object, "        value = Doubler()(value)"),
+        (either_object, "        return value"),
         (same_code, None),
         (raising, None),
     ],

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, RelatedLine
 from nbdebug.measurements.label_predictability import LabelProbe
 from nbdebug.measurements.renumbered_codes import RenumberedCodes
 from nbdebug.measurements.split_transfer import SplitTransfer
@@ -28,14 +28,15 @@ from nbdebug.rules.stray_classes import (
     stray_classes,
 )
 from nbdebug.setup import Setup
-from nbdebug.setup.data_lines import origin_line, target_coding_line, tensor_argument
+from nbdebug.setup.data_lines import known_origin_line, origin_line, target_coding_line, tensor_argument
 from nbdebug.setup.part_sources import constructor_argument
 from nbdebug.setup.sample_functions import nested_datasets
 from nbdebug.setup.source_lines import creation_line
+from nbdebug.setup.split_fits import own_fit_line
 from nbdebug.source.assignments import certain_line, covering_statement, find_assignments, own_statements
 from nbdebug.source.attribute_makers import scope_around
 from nbdebug.source.edits import describe_edits, node_text
-from nbdebug.source.location import SourceLine, get_location
+from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.numbering_lines import coding_calls, numbering_of_attribute, numbering_of_expression
 from nbdebug.source.scopes import Expression
 from nbdebug.source.search import call_name, function_node, read_names
@@ -239,6 +240,7 @@ def _renumbered_codes_finding(setup: Setup, codes: RenumberedCodes) -> Finding:
         f"errors (root mean square), and by {codes.renumbered_sigma:.2g} after the codes are renumbered."
         f"{_describe_shares(codes)}",
         where=get_location(line),
+        related=_use_of_codes(setup, line),
         cause="Each split numbered the categories of its inputs independently.",
         fix=_same_codes_fix(line),
         evidence={
@@ -284,9 +286,16 @@ def _coding_line(setup: Setup, codes: RenumberedCodes) -> SourceLine | None:
                 return lines.pop() if len(lines) == 1 else None
         tensor = tensor_argument(setup, setup.val_loader, [*nested_datasets(dataset)], codes.input_index)
         lines = {call.line for call in coding_calls(tensor, codes.column)} if tensor else set()
-        return lines.pop() if len(lines) == 1 else origin_line(setup, "inputs", "val")
+        return lines.pop() if len(lines) == 1 else own_fit_line(setup) or origin_line(setup, "inputs", "val")
     except Exception:  # the data are the user's, and a finding is worth more than its line
         return None
+
+
+def _use_of_codes(setup: Setup, line: SourceLine | None) -> tuple[RelatedLine, ...]:
+    """Return the line that makes the validation inputs, if another one numbers the categories."""
+    use = known_origin_line(setup, "inputs", "val") if line else None
+    is_other = use is not None and line is not None and (use.file, use.number) != (line.file, line.number)
+    return get_related_lines((use, "the validation inputs are made here")) if is_other else ()
 
 
 def _renumbered_class_findings(setup: Setup, across: Tensor, share: float, min_samples: int) -> Iterator[Finding]:

@@ -41,6 +41,11 @@ _BRANCH = "        if self.unit:\n            row = (row - 5) / 3\n"
 _FLAG = "self.unit = unit"
 _CALL = "        row = self.prepare(row)\n"
 _FUNCTION = "self.prepare = prepare"
+_CALLABLES = (
+    "class Read:\n    def __call__(self, row):\n        return row.clone()\n"
+    "class Scale:\n    def __call__(self, row):\n        return (row - 5) / 3\n"
+)
+_READ = "        row = Read()(row)\n        if self.prepare:\n            row = self.prepare(row)\n"
 # The line with "here" passes or lacks the option, or is wrong for another reason.
 PROGRAMS = {
     "flag passed": dataset("unit=True", _FLAG, _BRANCH)
@@ -80,6 +85,14 @@ PROGRAMS = {
     "inks[:, 0] += 0.4\nshown = inks[kinds] + 0.1 * torch.randn(900, 3, 4, 4, generator=generator)\n"
     "def read(row):\n    return row\ndef read_frame(row):\n    return row.flip(0)\n"
     "train = Rows(shown[:700], kinds[:700], read)\nval = Rows(shown[700:], kinds[700:], read_frame)  # here\n",
+    "object missing beside another": _CALLABLES
+    + dataset("prepare=None", _FUNCTION, _READ)
+    + "train = Rows(x[:300], y[:300], Scale())\nval = Rows(x[300:], y[300:])  # here\n",
+    "object missing in one of two branches": _CALLABLES
+    + dataset("prepare=None", _FUNCTION, _READ)
+    + "def build(fixed=False):\n    train = Rows(x[:300], y[:300], Scale())\n    if fixed:\n"
+    "        val = Rows(x[300:], y[300:], Scale())\n    else:\n        val = Rows(x[300:], y[300:])  # here\n"
+    "    return train, val\ntrain, val = build()\n",
     "another option too": dataset("unit=True, title=''", "self.unit, self.title = unit, title", _BRANCH)
     + "train = Rows(x[:300], y[:300], title='a')\nval = Rows(x[300:], y[300:], False, title='b')  # here\n",
 }
