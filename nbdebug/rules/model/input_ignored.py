@@ -6,6 +6,7 @@ import ast
 import math
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -21,10 +22,17 @@ from nbdebug.measurements.perturbation import EvalOutputs, is_read, where_inform
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.measurements.unread_arguments import UnreadArgument, forward_line, unread_argument_of_inputs
 from nbdebug.measurements.unread_positions import UnreadPositions
+from nbdebug.records import Record
+from nbdebug.records.layer_signals import get_layer_signal
 from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import points
-from nbdebug.rules.lost_values import edit_lost_values, explain_lost_values, selects_equal_rows
+from nbdebug.rules.lost_values import (
+    edit_lost_values,
+    explain_lost_values,
+    rectifies_all_to_zero,
+    selects_equal_rows,
+)
 from nbdebug.rules.unread_positions import unread_positions_finding
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import last_assignment
@@ -46,6 +54,7 @@ def input_ignored(
     ignored_column: IgnoredColumn | NotChecked | None,
     constant_columns: ConstantColumns | NotChecked | None,
     unread_positions: UnreadPositions | NotChecked | None,
+    record: Record | NotChecked,
     *,
     progress: float = 0.25,
 ) -> Iterator[Finding]:
@@ -148,8 +157,25 @@ def input_ignored(
         evidence={"ignored": ignored, "inputs": list(ignored_inputs)},
         explains=("M307", "T601", "T606", "T608", "T610"),
         severity="error" if ignores_all else min(severities, key=SEVERITIES.index),
-        aspect="equal rows" if lost_by and selects_equal_rows(lost_by) else "",
+        aspect=_aspect(lost_by, record) if lost_by else "",
     )
+
+
+def _aspect(lost_by: TorchCall, record: Record | NotChecked) -> str:
+    """Return the name of the mistake that a call which loses the input shows, for the rules that explain it."""
+    if selects_equal_rows(lost_by):
+        return "equal rows"
+    has_died = isinstance(record, Record) and rectifies_all_to_zero(lost_by) and _all_had_gradient(record)
+    return "units died in the run" if has_died else ""
+
+
+def _all_had_gradient(record: Record) -> bool:
+    """Return whether no parameter had a gradient of zero at the first snapshot of a run: no unit was dead for all."""
+    try:
+        first = get_layer_signal(record, "gradient.norm").values[:1]
+    except NotChecked:
+        return False
+    return bool(np.isfinite(first).any() and (first[np.isfinite(first)] > 0).all())
 
 
 def _describe_use(count: int, ignored: int) -> str:
