@@ -82,7 +82,8 @@ def input_ignored(
 
     The place is the call that returns the same for other values, or the innermost module that gets what was made of
     the input and does not use it. If queries and keys of an attention in that module come from the same tensor, it is
-    the last such attention, as an encoder's output that a decoder should read.
+    the last such attention, as an encoder's output that a decoder should read. If a single recurrent call in it starts
+    from zeros of the shape of the argument, it is that call.
 
     The first steps of a sequence are exchanged between samples: all but the last one, three quarters, or half. So is
     each column of two or three whole numbers for each sample, such as the numbers of a user and an item.
@@ -331,9 +332,9 @@ def _explain_unused(eval_outputs: EvalOutputs, ignored: list[str], names: str) -
 
 
 def _location_of_unread(eval_outputs: EvalOutputs, unread: UnreadArgument | None) -> Location:
-    """The attention that may miss an argument, else the ``forward`` that does not use it, else that of the model."""
-    if unread and unread.own_attention:
-        return unread.own_attention.where
+    """The call that may miss an argument, else the ``forward`` that does not use it, else that of the model."""
+    if unread and unread.reader:
+        return unread.reader.where
     return _forward_location(eval_outputs.setup.eager_model, unread.module if unread else "")
 
 
