@@ -37,6 +37,7 @@ class Broadcast:
     ``axis_line`` is the line of another function than that of ``line`` which gave an operand its axis of length 1.
     ``is_output_first`` tells whether the output is the first of two operands; None if there are others. ``is_target``
     is False if the second operand is computed, as a reward is, and not a target as the loss receives it.
+    ``has_passed_shapes`` tells whether both have shapes in which the loss receives an output and a target.
     """
 
     call: str
@@ -48,6 +49,7 @@ class Broadcast:
     is_output_first: bool | None = None
     names: tuple[str, str] = _OUTPUT_AND_TARGET
     is_target: bool = True
+    has_passed_shapes: bool = False
 
 
 class BroadcastTracker:
@@ -71,6 +73,7 @@ class BroadcastTracker:
         self._output_ids = {id(t) for t in output}
         self._target_ids = {id(t) for t in targets}
         self._given_ids = set(self._target_ids)  # of targets, arranged or not
+        self._output_shapes, self._target_shapes = ({t.shape for t in part} for part in (output, targets))
         self._error_ids: set[int] = set()
         self._companion_ids: set[int] = set()
         self._crossed_ids: set[int] = set()
@@ -226,8 +229,9 @@ class BroadcastTracker:
             axis_line = next((made for made in axis_lines if made and line and made.function != line.function), None)
             is_output_first = inputs[0] is from_output if len(inputs) == 2 else None
             is_target = id(from_target) in self._given_ids or name not in _ELEMENTWISE_OPERATORS
+            is_passed = from_output.shape in self._output_shapes and from_target.shape in self._target_shapes
             broadcasts.append(
-                Broadcast(get_call_name(func), *shapes, line, axis_line, is_output_first, names, is_target)
+                Broadcast(get_call_name(func), *shapes, line, axis_line, is_output_first, names, is_target, is_passed)
             )
 
 

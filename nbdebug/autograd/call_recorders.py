@@ -25,8 +25,8 @@ from nbdebug.tensors.pytree import tree_tensors
 CONVOLUTION_CALLS = {f"conv{transposed}{axes}d" for transposed in ("", "_transpose") for axes in (1, 2, 3)}
 SELECTION_CALLS = {"getitem", "index_select", "gather", "take_along_dim"}
 _PRODUCT_CALLS = {"linear", "bilinear", "matmul", "rmatmul", "mm", "bmm", "addmm", "einsum"}
-_RECURRENT_CALLS = {f"{kind}{cell}" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")}
-_WEIGHTED_CALLS = CONVOLUTION_CALLS | _PRODUCT_CALLS | _RECURRENT_CALLS | {"multi_head_attention_forward"}
+RECURRENT_CALLS = {f"{kind}{cell}" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell")}
+_WEIGHTED_CALLS = CONVOLUTION_CALLS | _PRODUCT_CALLS | RECURRENT_CALLS | {"multi_head_attention_forward"}
 _NORMALIZATION_CALLS = {"batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm"}
 _COMBINING_CALLS = {"add", "radd", "iadd", "sub", "rsub", "isub", "cat", "concat", "concatenate", "stack"}
 _CallKind = Literal["dropout", "batch statistics", "draw"]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd.attention_calls import VIEW_CALLS, CallGraph
-from nbdebug.autograd.call_recorders import TorchCall, record_calls
+from nbdebug.autograd.call_recorders import RECURRENT_CALLS, TorchCall, record_calls
 from nbdebug.hooks.module_hooks import hooked
 from nbdebug.measurements.attention_pass import few_samples
 from nbdebug.measurements.perturbation import EvalOutputs
@@ -30,22 +30,31 @@ class UnreadArgument:
     """An argument of the module at a path whose values have no effect on what the module returns.
 
     ``own_attention`` is the last attention in the module that makes its queries and keys of one tensor as wide as the
-    argument, at the line that makes the keys: in a decoder, the one that should read the argument.
+    argument, at the line that makes the keys: in a decoder, the one that should read the argument. ``stateless_call``
+    is the only call of a recurrent layer or cell in the module that starts from a state of zeros as large as the
+    argument.
     """
 
     module: str
     name: str
     own_attention: TorchCall | None
+    stateless_call: TorchCall | None = None
+
+    @property
+    def reader(self) -> TorchCall | None:
+        """The call that should read the argument; None if it is not known."""
+        return self.own_attention or self.stateless_call
 
     def find_line(self, model: nn.Module) -> SourceLine | None:
-        """Return the line of that attention, else the one that defines the forward method."""
-        line = self.own_attention.line if self.own_attention else None
+        """Return the line that should read the argument, else the one that defines the forward method."""
+        line = self.reader.line if self.reader else None
         return line or forward_line(model.get_submodule(self.module))
 
     def describe_cause(self) -> str:
         """Say who does not use the argument."""
         if self.own_attention is None:
-            return f"{self.module} receives {self.name!r}, and its output does not depend on it."
+            start = "The recurrent layer in this line starts from a state of zeros. " if self.stateless_call else ""
+            return f"{start}{self.module} receives {self.name!r}, and its output does not depend on it."
         return (
             f"The attention in this line makes its queries and its keys from the same tensor. {self.module} receives "
             f"{self.name!r}, and its output does not depend on it."
@@ -53,6 +62,8 @@ class UnreadArgument:
 
     def describe_fix(self) -> str:
         """Say what should use the argument."""
+        if self.own_attention is None and self.stateless_call is not None:
+            return f"Pass {self.name} to this layer as its first state, if it should start from {self.name}."
         if self.own_attention is None:
             return f"Use {self.name} in the forward method of {self.module}."
         return f"Pass {self.name} to this attention as key and value, if it should read {self.name}."
@@ -110,8 +121,10 @@ def _find_unread(
         if not unread:
             return None
         path, name = max(unread, key=lambda pair: pair[0].count("."))
-        widths = {t.shape[-1] for t in before[path].arguments[name] if t.is_floating_point() and t.dim()}
-        return UnreadArgument(path, name, _own_attention(answers, path, widths))
+        values = [t for t in before[path].arguments[name] if t.is_floating_point() and t.dim()]
+        inside = _calls_inside(answers, path)
+        attention = _own_attention(inside, {t.shape[-1] for t in values})
+        return UnreadArgument(path, name, attention, None if attention else _stateless_call(inside, values))
     except Exception:
         return None
 
@@ -156,12 +169,37 @@ def _are_equal(before: list[Tensor], after: list[Tensor]) -> bool:
     return len(before) == len(after) and all(map(torch.equal, before, after))
 
 
-def _own_attention(answers: EvalOutputs, path: str, widths: set[int]) -> TorchCall | None:
-    """Return the last call in a module that makes keys of the tensor of the queries, if that has one of some widths."""
+def _calls_inside(answers: EvalOutputs, path: str) -> list[TorchCall]:
+    """Return the torch calls of a pass in the module at a path."""
     calls: list[TorchCall] = []
     with record_calls(answers.setup.eager_model, calls.append):
         answers.predict(answers.batch)
-    inside = [call for call in calls if f"{call.module}.".startswith(f"{path}.")]
+    return [call for call in calls if f"{call.module}.".startswith(f"{path}.")]
+
+
+def _stateless_call(inside: Sequence[TorchCall], values: Sequence[Tensor]) -> TorchCall | None:
+    """Return the only recurrent call whose state is zero and has the axes of one of some tensors; None without one.
+
+    Axes of length 1, such as that of the layers, do not count. A cell in a loop has this state in its first call only.
+    """
+    sizes = {_long_axes(t) for t in values}
+    calls = [
+        call
+        for call in inside
+        if call.name in RECURRENT_CALLS
+        and len(call.inputs) > 1
+        and _long_axes(call.inputs[1]) in sizes
+        and not bool(call.inputs[1].any())
+    ]
+    return calls[0] if len({call.line for call in calls}) == 1 else None
+
+
+def _long_axes(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(length for length in tensor.shape if length != 1)
+
+
+def _own_attention(inside: list[TorchCall], widths: set[int]) -> TorchCall | None:
+    """Return the last of some calls that makes keys of the tensor of the queries, if that has one of some widths."""
     readings = [call for call in inside if _is_own_attention_of_torch(call)]
     graph = CallGraph(inside)
     for attention in graph.find_attentions():

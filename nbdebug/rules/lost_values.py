@@ -76,6 +76,12 @@ def selects_equal_rows(call: TorchCall) -> bool:
     return has_rows and is_number and torch.equal(table, table[:1].expand_as(table))
 
 
+def rectifies_all_to_zero(call: TorchCall) -> bool:
+    """Return whether a call is a rectifier of which no input is positive, so that it returns only zeros."""
+    result = call.outputs[0]
+    return call.name.strip("_") in _RECTIFIERS and bool(result.numel()) and _is_level(result, 0.0)
+
+
 def edit_lost_values(call: TorchCall) -> tuple[Edit, ...]:
     """Return the change of the line of a call that rounds its inputs to one value; () for other calls."""
     name = call.name.strip("_")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from math import exp, lgamma
 
@@ -17,6 +18,12 @@ from nbdebug.rules.examples import network, points
 from nbdebug.setup import Setup
 
 _CONSEQUENCES = ("D110", "D109", "D106", "D116", "L207", "T609", "E702", "E703", "E706", "E709")
+_LEFT_OUT = (
+    "The shares of the other classes agree in both splits, so the samples were not sorted by class. The source of the "
+    "validation data may not have this class."
+)
+_MIN_AGREEING_CLASSES = 3  # a split of sorted samples by position leaves one class in both parts
+_AGREEMENT_LEVEL = 0.05
 
 
 @rule("D119", "warning", origin="samples")
@@ -34,9 +41,12 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
     ## How it is measured
     By the probability that a random split misses a class of that size (hypergeometric distribution), for the largest
     class that is missing. It is a warning below ``level`` = 1 in 1000 over all classes, else a note. Splits of which
-    only one has negative labels, such as those of unlabeled samples, are not compared. The finding
-    is also a note if all validation samples have the same label, training has several classes, and the training
-    samples are not sorted by class: the label may then be a placeholder.
+    only one has negative labels, such as those of unlabeled samples, are not compared. The finding is also a note if
+    all validation samples have the same label, training has several classes, and the training samples are not sorted
+    by class: the label may then be a placeholder. It is a note, too, if validation lacks a class other than the last
+    ones, and the shares of at least three other classes agree in both splits (chi-squared test): the data were not
+    sorted, and validation data of another source may not have that class. Without the last classes, the others may be
+    numbered from zero again.
 
     ## How to fix
     Split a random permutation of the data, or stratify by class.
@@ -69,15 +79,18 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
             ", …" if len(missing) > 5 else ""
         )
         placeholder = _placeholder(class_counts) if split == "validation" else None
+        is_left_out = split == "validation" and _is_left_out(train, val)
         yield Finding(
             message=f"{len(missing)} of {len(class_counts.classes)} classes occur in {other} but not in {split}: "
             f"{listed}{read}. A random split misses a class of {largest:,} samples with a probability of "
             f"{probability:.2g}.",
-            cause=_cause(class_counts, is_chance, placeholder),
+            cause=_LEFT_OUT if is_left_out and not is_chance else _cause(class_counts, is_chance, placeholder),
             fix="Stratify the split by class."
             if is_chance
             else "If these samples have no labels, set their labels to -1. Otherwise, stratify the split by class."
             if placeholder is not None
+            else "If the model will meet this class, add samples of it to the validation data."
+            if is_left_out
             else "Split the samples in random order, or stratify the split by class.",
             evidence={
                 "train": dict(sorted(train.items())[:50]),
@@ -86,7 +99,7 @@ def missing_class(class_counts: ClassCounts, *, level: float = 0.001) -> Iterato
                 "samples of the class": largest,
             },
             explains=_CONSEQUENCES,
-            severity="note" if is_chance or placeholder is not None else None,
+            severity="note" if is_chance or is_left_out or placeholder is not None else None,
             setup_fix="split again",
         )
 
@@ -99,6 +112,21 @@ def _placeholder(counts: ClassCounts) -> int | None:
     train, val = counts.splits["train"], counts.splits["val"]
     is_single = len(val) == 1 and set(val) < set(train) and not counts.is_dense
     return next(iter(val)) if is_single and "train" not in counts.sorted_splits else None
+
+
+def _is_left_out(train: Counter[int], val: Counter[int]) -> bool:
+    """Return whether validation lacks classes other than the last ones, and agrees with training in the others.
+
+    Without the last classes, a second encoder may have numbered the others again.
+    """
+    shared = sorted(train.keys() & val.keys())
+    missing = train.keys() - val.keys()
+    if len(shared) < _MIN_AGREEING_CLASSES or val.keys() - train.keys() or not min(missing, default=0) < shared[-1]:
+        return False
+    from scipy.stats import chi2_contingency
+
+    counts = [[split[label] for label in shared] for split in (train, val)]
+    return bool(chi2_contingency(counts).pvalue >= _AGREEMENT_LEVEL)
 
 
 def _cause(counts: ClassCounts, is_chance: bool, placeholder: int | None) -> str:

@@ -25,6 +25,10 @@ from nbdebug.source.location import SourceLine, get_location, is_library_code
 from nbdebug.source.search import enclosing_scope
 
 _LISTED_LABELS = 5
+_CONSEQUENCES = (
+    *("T604", "T605", "T612", "T607", "T610", "T611", "G401", "G412", "G415", "M307", "E702", "E706"),
+    "M306:units died in the run",  # many steps towards one class push units below zero for good
+)
 _DRAWS = {"randrange", "randint", "shuffle", "choice", "randperm", "permutation", "integers", "sample"}
 
 
@@ -85,7 +89,7 @@ def unshuffled_training(
                 "classes of the first batches": label_order.class_counts,
                 "classes": label_order.classes,
             },
-            explains=("T604", "T605", "T612", "T607", "T610", "T611", "G401", "G412", "G415", "M307", "E702", "E706"),
+            explains=_CONSEQUENCES,
         )
 
 

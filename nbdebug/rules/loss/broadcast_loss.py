@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding
 from nbdebug.loop_monitor.conclusions import LOSS_BROADCASTS
 from nbdebug.measurements.axes import Shape
+from nbdebug.measurements.unread_arguments import forward_line
 from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points, regressor
@@ -25,7 +27,7 @@ from nbdebug.source.location import SourceLine, get_location, get_related_lines
 from nbdebug.source.notebook_cells import current_cells
 from nbdebug.source.producers import SHAPE_CHANGES, part_producer
 from nbdebug.source.scopes import Expression, file_scope
-from nbdebug.source.search import call_name
+from nbdebug.source.search import call_name, enclosing_scope
 
 _TORCH_LOSSES = ("_loss", "kl_div")
 _OPERATORS: dict[str, type[ast.operator]] = {
@@ -48,13 +50,14 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
 
     ## How it is measured
     By running the loss once on the output of the first batch and reading the shapes of its operands. For a loss of
-    torch, the finding names the only line of your program that calls it. If your code changes the shape of an operand
-    there or before, as by ``squeeze`` or ``[:, 0]``, only a watched loop shows what that loss receives. In a notebook,
-    this is unknown until a cell calls the loss, and until then the finding is a note. Weights are only
-    reported if the loss stays the same with the weights of other samples; in a watched loop, if the product of all
-    errors with all weights is summed. A target also counts as broadcast if the
-    output is that of each sample at the indices of all samples, as in ``q[:, actions]``. In the first step of a watched
-    loop, other data of the batch is checked as well, such as rewards that are neither input nor target.
+    torch, the finding names the only line of your program that calls it. So it does for your own loss function, if both
+    have the shapes in which they are passed, and the function compares them several times. If your code changes the
+    shape of an operand there or before, as by ``squeeze`` or ``[:, 0]``, only a watched loop shows what that loss
+    receives. In a notebook, this is unknown until a cell calls the loss, and until then the finding is a note. Weights
+    are only reported if the loss stays the same with the weights of other samples; in a watched loop, if the product of
+    all errors with all weights is summed. A target also counts as broadcast if the output is that of each sample at the
+    indices of all samples, as in ``q[:, actions]``. In the first step of a watched loop, other data of the batch is
+    checked as well, such as rewards that are neither input nor target.
 
     ## How to fix
     Give both the same shape: ``output.squeeze(-1)``, or ``target.unsqueeze(1)``.
@@ -79,14 +82,21 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
         # Only the checkup calls the loss so far, and a cell that has not run may change the shapes.
         is_unknown = first.line is None and not calls and bool(current_cells())
         edits = _squeeze_edits(broadcast)
+        is_repeated = len({other.line for other in broadcasts}) > 1  # an edit of one line leaves the others
+        call_line = _passing_line(setup, broadcast, unchanged) if is_repeated or not edits else None
+        edits = () if call_line else edits
         first_name, second_name = _operand_names(broadcast)
         yield Finding(
             message=f"{broadcast.call} broadcasts {first_name} {broadcast.output} and {second_name} {broadcast.target} "
             f"to {broadcast.result}.",
-            where=get_location(broadcast.axis_line or wrong_axis or broadcast.line),
+            where=get_location(broadcast.axis_line or wrong_axis or call_line or broadcast.line),
             related=get_related_lines(
                 (broadcast.line, f"{broadcast.call} compares the two here"),
                 (added, "the target gets an axis of length 1 here"),
+                (
+                    _output_line(setup, squeezed) if call_line else None,
+                    "the output gets an axis of length 1 before this",
+                ),
             ),
             cause=_cause(is_unknown, broadcast.line is None)
             if _is_of_loss(broadcast) and broadcast.is_target
@@ -122,6 +132,37 @@ def broadcast_loss(setup: Setup, broadcasts: list[Broadcast], weight_broadcasts:
             },
             explains=("T606", "T610", "L214"),
         )
+
+
+def _passing_line(setup: Setup, broadcast: Broadcast, calls: set[SourceLine]) -> SourceLine | None:
+    """Return the line that passes two shapes to a loss function of the user's, in which they meet as they are.
+
+    Of several calls, it is the only one in a function that also calls ``backward``.
+    """
+    line, loss_fn = broadcast.line, setup.loss_fn
+    function = type(loss_fn).forward if isinstance(loss_fn, nn.Module) else loss_fn
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    if line is None or code is None or not broadcast.has_passed_shapes or not _is_of_loss(broadcast):
+        return None
+    if (line.file, line.function) != (code.co_filename, code.co_name) or line.number < code.co_firstlineno:
+        return None
+    outside = [call for call in calls if call.function != line.function]
+    training = outside if len(outside) == 1 else [call for call in outside if _trains(call)]
+    return training[0] if len(training) == 1 else None
+
+
+def _trains(line: SourceLine) -> bool:
+    """Return whether the function around a line, or its file, calls ``backward``."""
+    scope = enclosing_scope(line)
+    return any(isinstance(node, ast.Call) and call_name(node) == "backward" for node in ast.walk(scope or ast.Pass()))
+
+
+def _output_line(setup: Setup, squeezed: tuple[bool, int] | None) -> SourceLine | None:
+    """Return the only line of the model's own ``forward`` that returns the output, if that has an axis too many."""
+    definition = forward_line(setup.eager_model) if squeezed and squeezed[0] else None
+    scope = enclosing_scope(replace(definition, number=definition.number + 1)) if definition else None
+    returns = [node for node in ast.walk(scope) if isinstance(node, ast.Return)] if scope else []
+    return replace(definition, number=returns[0].lineno) if definition and len(returns) == 1 else None
 
 
 def _operand_names(broadcast: Broadcast) -> tuple[str, str]:

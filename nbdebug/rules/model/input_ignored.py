@@ -6,6 +6,7 @@ import ast
 import math
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -21,10 +22,17 @@ from nbdebug.measurements.perturbation import EvalOutputs, is_read, where_inform
 from nbdebug.measurements.sequence_order import replace_values
 from nbdebug.measurements.unread_arguments import UnreadArgument, forward_line, unread_argument_of_inputs
 from nbdebug.measurements.unread_positions import UnreadPositions
+from nbdebug.records import Record
+from nbdebug.records.layer_signals import get_layer_signal
 from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import points
-from nbdebug.rules.lost_values import edit_lost_values, explain_lost_values, selects_equal_rows
+from nbdebug.rules.lost_values import (
+    edit_lost_values,
+    explain_lost_values,
+    rectifies_all_to_zero,
+    selects_equal_rows,
+)
 from nbdebug.rules.unread_positions import unread_positions_finding
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import last_assignment
@@ -46,6 +54,7 @@ def input_ignored(
     ignored_column: IgnoredColumn | NotChecked | None,
     constant_columns: ConstantColumns | NotChecked | None,
     unread_positions: UnreadPositions | NotChecked | None,
+    record: Record | NotChecked,
     *,
     progress: float = 0.25,
 ) -> Iterator[Finding]:
@@ -73,7 +82,8 @@ def input_ignored(
 
     The place is the call that returns the same for other values, or the innermost module that gets what was made of
     the input and does not use it. If queries and keys of an attention in that module come from the same tensor, it is
-    the last such attention, as an encoder's output that a decoder should read.
+    the last such attention, as an encoder's output that a decoder should read. If a single recurrent call in it starts
+    from zeros of the shape of the argument, it is that call.
 
     The first steps of a sequence are exchanged between samples: all but the last one, three quarters, or half. So is
     each column of two or three whole numbers for each sample, such as the numbers of a user and an item.
@@ -148,8 +158,25 @@ def input_ignored(
         evidence={"ignored": ignored, "inputs": list(ignored_inputs)},
         explains=("M307", "T601", "T606", "T608", "T610"),
         severity="error" if ignores_all else min(severities, key=SEVERITIES.index),
-        aspect="equal rows" if lost_by and selects_equal_rows(lost_by) else "",
+        aspect=_aspect(lost_by, record) if lost_by else "",
     )
+
+
+def _aspect(lost_by: TorchCall, record: Record | NotChecked) -> str:
+    """Return the name of the mistake that a call which loses the input shows, for the rules that explain it."""
+    if selects_equal_rows(lost_by):
+        return "equal rows"
+    has_died = isinstance(record, Record) and rectifies_all_to_zero(lost_by) and _all_had_gradient(record)
+    return "units died in the run" if has_died else ""
+
+
+def _all_had_gradient(record: Record) -> bool:
+    """Return whether no parameter had a gradient of zero at the first snapshot of a run: no unit was dead for all."""
+    try:
+        first = get_layer_signal(record, "gradient.norm").values[:1]
+    except NotChecked:
+        return False
+    return bool(np.isfinite(first).any() and (first[np.isfinite(first)] > 0).all())
 
 
 def _describe_use(count: int, ignored: int) -> str:
@@ -305,9 +332,9 @@ def _explain_unused(eval_outputs: EvalOutputs, ignored: list[str], names: str) -
 
 
 def _location_of_unread(eval_outputs: EvalOutputs, unread: UnreadArgument | None) -> Location:
-    """The attention that may miss an argument, else the ``forward`` that does not use it, else that of the model."""
-    if unread and unread.own_attention:
-        return unread.own_attention.where
+    """The call that may miss an argument, else the ``forward`` that does not use it, else that of the model."""
+    if unread and unread.reader:
+        return unread.reader.where
     return _forward_location(eval_outputs.setup.eager_model, unread.module if unread else "")
 
 

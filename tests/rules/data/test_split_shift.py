@@ -253,6 +253,46 @@ def test_d119_cause_is_what_the_order_of_the_labels_shows(name: str) -> None:
     assert all(finding.severity == severity and cause in finding.cause for finding in findings)
 
 
+def counted_split(train: list[int], val: list[int]) -> Setup:
+    """Return a setup whose splits have these numbers of samples of each class, in random order."""
+    labels = [torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts)) for counts in (train, val)]
+    generator = torch.Generator().manual_seed(0)
+    splits = [(torch.randn(len(y), 4), y[torch.randperm(len(y), generator=generator)]) for y in labels]
+    return two_split_setup(*splits)
+
+
+# Validation lacks classes: the numbers of samples of each class in training and in validation.
+LEFT_OUT: dict[str, tuple[list[int], list[int]]] = {
+    "first of six": ([220, 230, 240, 250, 260, 265], [0, 92, 97, 99, 105, 107]),
+    "middle of five": ([100, 100, 100, 100, 100], [30, 27, 0, 33, 31]),
+    "two of seven": ([90, 60, 90, 60, 90, 60, 90], [0, 21, 31, 0, 28, 19, 30]),
+    "last but one": ([400, 200, 300, 100], [81, 39, 0, 21]),
+    "rare classes beside it": ([500, 40, 300, 20], [0, 9, 62, 4]),
+}
+# Each with what is wrong: it may not be a note.
+MISSING_BY_MISTAKE: dict[str, tuple[list[int], list[int]]] = {
+    "last class, so that the others may be numbered again": ([220, 230, 240, 250], [60, 57, 63, 0]),
+    "first class merged with the second": ([100, 100, 100, 100], [0, 80, 38, 41]),
+    "sorted, the last classes": ([100, 100, 60, 10], [0, 0, 40, 80]),
+    "sorted the other way": ([0, 30, 100, 100], [100, 70, 0, 0]),
+    "other class in training": ([0, 100, 100, 100, 100], [30, 0, 30, 30, 30]),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_d119_of_a_class_that_validation_data_of_another_source_do_not_have_is_a_note(name: str) -> None:
+    (finding,) = rule_findings(counted_split(*LEFT_OUT[name]), "D119")
+    assert finding.severity == "note"
+    assert "shares of the other classes agree" in finding.cause
+
+
+@pytest.mark.parametrize("name", MISSING_BY_MISTAKE)
+def test_d119_of_a_class_that_a_mistake_may_leave_out_is_a_warning(name: str) -> None:
+    findings = rule_findings(counted_split(*MISSING_BY_MISTAKE[name]), "D119")
+    assert findings
+    assert all(finding.severity == "warning" for finding in findings)
+
+
 @pytest.mark.parametrize(
     ("build", "code"),
     [
