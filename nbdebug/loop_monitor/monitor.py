@@ -142,7 +142,7 @@ class LoopMonitor(OptimizerTracking):
         hooks += self.evaluation.hooks(wrap_callback) + self.batch_order_monitor.empty_epochs.hooks(wrap_callback)
         if (device_type := self.setup.model_device.type) == "cuda":
             hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
-        return hooks + self.scheduler_monitor.hooks(wrap_callback(self.scheduler_monitor.record_step))
+        return hooks + self.scheduler_monitor.hooks(wrap_callback)
 
     def if_tracked(self, callback: Callable[[Any], None]) -> Callable[[Any], None]:
         """Return a callback that does nothing in steps whose event order is not tracked."""

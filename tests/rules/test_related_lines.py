@@ -176,6 +176,29 @@ RUNS = {
         f"model = body()\n{ADAM}\nscheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.1)  # here\n"
         + FIT.format(epochs=12, batch="", epoch="\n        scheduler.step()  # there")
     ),
+    "O507 optimizer that the loop creates again": (
+        f"model = body()\n{ADAM}\nscheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)\n"
+        + FIT.format(epochs=8, batch="", epoch="\n        scheduler.step()  # there").replace(
+            "        for", "        if epoch == 2:\n"
+                           "            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)  # here\n        for", 1
+        ).replace("fit():\n", "fit():\n    global optimizer\n")
+    ),
+    "O507 optimizer that a helper creates again": (
+        "def create(rate):\n    return torch.optim.SGD(model.parameters(), rate)  # here\n"
+        "class Trainer:\n    def thaw(self):\n        self.optimizer = create(0.1)\n"
+        f"trainer, model = Trainer(), body()\n{ADAM}\ntrainer.optimizer = optimizer\n"
+        "scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)\n"
+        + FIT.format(epochs=8, batch="", epoch="\n        scheduler.step()  # there\n"
+                     "        if epoch == 2:\n            trainer.thaw()").replace("  optimizer.", "  trainer.optimizer.")
+    ),
+    "O507 optimizer of an own class that is created again": (
+        "class Own(torch.optim.SGD):\n    def __init__(self, parameters):\n"
+        "        super().__init__(parameters, lr=0.1)\n"
+        f"model = body()\n{ADAM}\nscheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)\n"
+        + FIT.format(epochs=8, batch="", epoch="\n        scheduler.step()  # there\n"
+                     "        optimizer = Own(model.parameters())  # here").replace(
+            "fit():\n", "fit():\n    global optimizer\n")
+    ),
     "O507 scheduler that never steps": (
         f"model = body()\n{ADAM}\nscheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)  # here\n"
         + FIT.format(epochs=4, batch="  # there", epoch="")
