@@ -129,10 +129,11 @@ class Scope:
 def function_scope(function: FunctionType, owner: Any = None) -> Scope:
     """Return the scope of a function or method of the running program."""
     code = function.__code__
-    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-    variables = ChainMap(dict(_cell_contents(cells)), function.__globals__)
+    enclosed = dict(_cell_contents(zip(code.co_freevars, function.__closure__ or (), strict=True)))
     bound = {code.co_varnames[0]: owner} if owner is not None and code.co_argcount else {}
-    return Scope(code.co_filename, code.co_name, variables, bound)
+    # The lines of a lambda function are those of the function around it, of which its free variables are local ones.
+    bound |= enclosed if code.co_name == "<lambda>" else {}
+    return Scope(code.co_filename, code.co_name, ChainMap(enclosed, function.__globals__), bound)
 
 
 def file_scope(file: str) -> Scope:
