@@ -120,10 +120,13 @@ class Scope:
         arguments = dict(bind_arguments(syntax, call, self, scope, has_owner=owner is not None)) if syntax else {}
         return Scope(scope.file, scope.function, scope.variables, scope.bound, arguments)
 
-    def entered_by_name(self, syntax: ast.FunctionDef, call: ast.Call) -> Scope:
-        """Return the scope of a function of the same file of which no object is known."""
-        scope = Scope(self.file, syntax.name, self.variables)
-        return Scope(self.file, syntax.name, self.variables, {}, dict(bind_arguments(syntax, call, self, scope)))
+    def entered_by_name(self, syntax: ast.FunctionDef, call: ast.Call, owner: Any = None) -> Scope:
+        """Return the scope of a function of the same file of which no object is known, or of a method of ``owner``."""
+        parameters = [*syntax.args.posonlyargs, *syntax.args.args]
+        bound = {parameters[0].arg: owner} if owner is not None and owner is not UNKNOWN and parameters else {}
+        scope = Scope(self.file, syntax.name, self.variables, bound)
+        arguments = dict(bind_arguments(syntax, call, self, scope, has_owner=owner is not None))
+        return Scope(self.file, syntax.name, self.variables, bound, arguments)
 
 
 def function_scope(function: FunctionType, owner: Any = None) -> Scope:
