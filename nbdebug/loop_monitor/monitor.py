@@ -136,18 +136,14 @@ class LoopMonitor(OptimizerTracking):
             *self.resumption.hooks(wrap_callback),
             self.parameter_tracker.registrations.hooks(wrap_callback),
         ]
-        written = (
-            self.rounded_updates,
-            self.gradient_changes,
-            self.weight_copy_monitor,
-            *self.restored_weights.write_monitors,
-        )
-        traces = [monitor.write_trace for monitor in written] + [self.weight_aliases.trace]
+        writes = (self.rounded_updates, self.gradient_changes, self.weight_copy_monitor)
+        writes += self.restored_weights.write_monitors
+        traces = [monitor.write_trace for monitor in writes] + [self.weight_aliases.trace]
         hooks += map(closing, (self.batch_alignment, *traces, self.evaluation.decisions.trace))  # type: ignore[arg-type]
         hooks += self.evaluation.hooks(wrap_callback) + self.batch_order_monitor.empty_epochs.hooks(wrap_callback)
         if (device_type := self.setup.model_device.type) == "cuda":
             hooks.append(observe_device_syncs(device_type, wrap_callback(self.on_device_sync)))
-        return hooks + self.scheduler_monitor.hooks(wrap_callback(self.scheduler_monitor.record_step))
+        return hooks + self.scheduler_monitor.hooks(wrap_callback)
 
     def if_tracked(self, callback: Callable[[Any], None]) -> Callable[[Any], None]:
         """Return a callback that does nothing in steps whose event order is not tracked."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
 
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
+
+from nbdebug.setup.schedule_lines import is_function
 
 _MAX_STEPS, _MAX_EVALUATED_STEPS = 20_000, 100_000  # of a copy, and of a function of the step
 _MAX_INITIAL_RATE, _RATE_TOLERANCE = 0.3, 0.01  # of a factor that is taken for a rate
@@ -93,7 +94,7 @@ def highest_factor_if_rate(scheduler: Any, steps: int) -> float | None:
 
 def _planned_factors(scheduler: Any, steps: int) -> list[float]:
     """Return the factors of a LambdaLR up to a step; empty if they cannot be computed."""
-    functions = [function for function in getattr(scheduler, "lr_lambdas", ()) if isinstance(function, FunctionType)]
+    functions = [function for function in getattr(scheduler, "lr_lambdas", ()) if is_function(function)]
     if not functions or steps > _MAX_EVALUATED_STEPS // 2:
         return []
     try:

@@ -19,7 +19,7 @@ import torch
 from torch.optim import lr_scheduler
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from nbdebug.hooks.training_events import observe_scheduler_steps
+from nbdebug.hooks.training_events import observe_calls, observe_scheduler_steps
 from nbdebug.loop_monitor.planned_rates import StandInOptimizer, UnreachedPeak, planned_rates
 from nbdebug.setup.setup import unwrap_optimizer
 from nbdebug.source.location import SourceLine, get_calling_line, is_debugger_code
@@ -61,7 +61,8 @@ class SchedulerUse:
     one with the same parameters had; before ``foreign_steps``, one with parameters of the same shapes. ``overwritten``
     counts the changes by each other scheduler that came directly after a change by this one. ``initial_rates`` are
     those of its optimizer before its first step in the loop, and ``previous_rates`` those that it had set before its
-    latest one. ``highest_rate`` is that of the first group before any of its steps.
+    latest one. ``highest_rate`` is that of the first group before any of its steps. ``replacement_line`` is the user's
+    line that created the optimizer which stepped before the first of ``idle_steps``, if the loop created it.
     """
 
     scheduler: Any
@@ -78,6 +79,7 @@ class SchedulerUse:
     initial_rates: tuple[float, ...] = ()
     previous_rates: tuple[float, ...] = ()
     highest_rate: float = 0.0
+    replacement_line: SourceLine | None = None
 
     def is_undone_by(self, other: SchedulerUse, min_changes: int) -> bool:
         """Check whether another scheduler undoes the changes of this one: it does not depend on the current rate."""
@@ -89,7 +91,8 @@ class SchedulerMonitor:
 
     ``known`` are schedulers that the user passed; others are observed if their class derives from torch's. ``created``
     are those that are created while the loop runs, and ``creation_lines`` the user's lines on the stack of each
-    creation, by identity, innermost first. ``tracked_optimizers`` are the optimizers of the loop, by identity.
+    creation, by identity, innermost first. ``tracked_optimizers`` are the optimizers of the loop, by identity, and
+    ``optimizer_lines`` the lines that created optimizers while the loop ran.
     """
 
     def __init__(self, known: Sequence[Any], tracked_optimizers: Mapping[int, _SteppingOptimizer]) -> None:
@@ -98,13 +101,28 @@ class SchedulerMonitor:
         self.latest: dict[int, tuple[SchedulerUse, float, SchedulerUse | None]] = {}
         self.created: list[Any] = []
         self.creation_lines: dict[int, tuple[SourceLine, ...]] = {}
+        self.optimizer_lines: dict[int, SourceLine] = {}
 
-    def hooks(self, callback: Callable[[Any], None]) -> list[AbstractContextManager[None]]:
-        """Return hooks on the steps of all torch classes of schedulers, and of other classes that the user passed."""
+    def hooks(self, wrap_callback: Callable[..., Any]) -> list[AbstractContextManager[None]]:
+        """Return hooks on the creation of optimizers, and on the steps of schedulers.
+
+        The schedulers are those of all torch classes, and of other classes that the user passed. ``wrap_callback``
+        wraps each callback.
+        """
+        callback = wrap_callback(self.record_step)
         classes = [kind for kind in vars(lr_scheduler).values() if isinstance(kind, type) and "step" in vars(kind)]
         others = [type(use.scheduler) for use in self.uses.values() if not isinstance(use.scheduler, tuple(classes))]
         stepping = (kind for kind in dict.fromkeys([*classes, *others]) if hasattr(kind, "step"))
-        return [observe_scheduler_steps(kind, callback) for kind in stepping]
+        created = observe_calls(torch.optim.Optimizer, "__init__", wrap_callback(self.record_optimizer))
+        return [created, *(observe_scheduler_steps(kind, callback) for kind in stepping)]
+
+    def record_optimizer(self, optimizer: Any) -> None:
+        """Record the line of the user's code that creates an optimizer, outside the constructors of its own class."""
+        constructors = {getattr(vars(kind).get("__init__"), "__code__", None) for kind in type(optimizer).__mro__}
+        frames = user_frames(sys._getframe(1))
+        if frame := next((frame for frame in frames if frame.f_code not in constructors), None):
+            line = SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+            self.optimizer_lines[id(optimizer)] = line
 
     def record_step(self, call: tuple[Any, Any, Any]) -> None:
         """Record a scheduler step. Most schedulers step once an epoch, so the line may come late.
@@ -159,8 +177,9 @@ class SchedulerMonitor:
         own = self.tracked_optimizers.get(id(_get_optimizer(use.scheduler)))
         own_steps = own.steps if own else use.optimizer_steps
         if own_steps == use.optimizer_steps and all_steps > use.all_steps:
-            if _is_replaced(use.scheduler, own, self):
-                use.idle_steps += 1
+            if successors := _successors(use.scheduler, own, self):
+                line = self.optimizer_lines.get(successors[-1])
+                use.idle_steps, use.replacement_line = use.idle_steps + 1, use.replacement_line or line
             elif own_steps == 0:
                 use.foreign_steps += _is_of_other_model(use.scheduler, self)
         use.optimizer_steps, use.all_steps = own_steps, all_steps
@@ -188,11 +207,11 @@ def _latest_rates(scheduler: Any) -> tuple[float, ...]:
     return tuple(float(rate) for rate in getattr(scheduler, "_last_lr", None) or ())
 
 
-def _is_replaced(scheduler: Any, own: _SteppingOptimizer | None, monitor: SchedulerMonitor) -> bool:
-    """Check whether another optimizer of the loop holds parameters of the optimizer of a scheduler."""
+def _successors(scheduler: Any, own: _SteppingOptimizer | None, monitor: SchedulerMonitor) -> list[int]:
+    """Return the identities of the other optimizers that step and hold parameters of the optimizer of a scheduler."""
     parameter_ids = set(map(id, _scheduled_parameters(scheduler)))
-    others = (tracked for tracked in monitor.tracked_optimizers.values() if tracked is not own and tracked.steps)
-    return any(id(p) in parameter_ids for tracked in others for p in tracked.parameters)
+    others = [item for item in monitor.tracked_optimizers.items() if item[1] is not own and item[1].steps]
+    return [key for key, tracked in others if any(id(p) in parameter_ids for p in tracked.parameters)]
 
 
 def _is_of_other_model(scheduler: Any, monitor: SchedulerMonitor) -> bool:

@@ -258,9 +258,9 @@ def dataset_call(setup: Setup, loader: Any) -> Expression | None:
     return creating_call(made, getattr(loader, "dataset", None)) if made else None
 
 
-def _may_make(dataset: Any, value: ast.expr) -> bool:
+def _may_make(dataset: Any, value: Expression) -> bool:
     """Return whether an expression may make a dataset: it calls its class, or no class at all."""
-    name = call_name(value)
+    name = call_name(value.node)
     if name == "random_split":
         return isinstance(dataset, Subset)
     return not name[:1].isupper() or name in {kind.__name__ for kind in type(dataset).__mro__}

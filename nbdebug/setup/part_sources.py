@@ -11,8 +11,9 @@ from nbdebug.setup.data_lines import tensor_argument
 from nbdebug.setup.sample_functions import nested_datasets, sample_functions
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.source_lines import call_argument, find_setup_creation
+from nbdebug.source.assigned_attributes import assigned_attribute
 from nbdebug.source.creation import Creation
-from nbdebug.source.producers import assigned_attribute, executed_return, part_producer, returned_expressions
+from nbdebug.source.producers import executed_return, part_producer, returned_expressions
 from nbdebug.source.scopes import Expression
 from nbdebug.source.search import assignment_targets, call_name, enclosing_loops, enclosing_scope
 from nbdebug.source.variable_values import Part, possible_assignments, statements_before

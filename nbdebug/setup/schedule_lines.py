@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from types import FunctionType
+from functools import partial
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from nbdebug.source.assignments import covering_statement, find_assignments, fin
 from nbdebug.source.executed_lines import find_return
 from nbdebug.source.location import SourceLine, get_code, is_library_code
 from nbdebug.source.producers import executed_return, part_producer
-from nbdebug.source.scopes import Expression, function_scope, user_function
+from nbdebug.source.scopes import Expression, Scope, function_scope, user_function
 from nbdebug.source.search import (
     SourceScope,
     assigned_names,
@@ -49,6 +50,11 @@ def factor_line(scheduler: Any) -> SourceLine | None:
     return factor.line if factor and (_rounds(factor.node) or not _has_options(scheduler)) else None
 
 
+def is_function(factors: Any) -> bool:
+    """Check whether factors are a function, perhaps with some arguments, and not an object that may change."""
+    return isinstance(factors.func if isinstance(factors, partial) else factors, FunctionType)
+
+
 def _line_of_function(scheduler: LambdaLR) -> SourceLine | None:
     """Return the line that computes the factors of a function of the step, or of an object with ``__call__``."""
     factors = scheduler.lr_lambdas[0]
@@ -57,17 +63,36 @@ def _line_of_function(scheduler: LambdaLR) -> SourceLine | None:
     syntax = find_function(code) if code else None
     if own is None or code is None or syntax is None:
         return None
-    returned = executed_return(*own)
-    line = None
-    if returned is None and isinstance(factors, FunctionType):
-        line = find_return(factors, scheduler.last_epoch)
-        statement = covering_statement(line) if line else None
-        if isinstance(statement, ast.Return) and statement.value is not None:
-            returned = Expression(function_scope(*own), statement.value)
+    returned = executed_return(*own) or _return_at_step(scheduler, Scope(code.co_filename), *own)
     if returned is None:
+        line = _line_at_step(scheduler, code)
         return line or SourceLine(code.co_filename, syntax.lineno)
     made = _factor(returned)
+    for _ in range(_MAX_STEPS):  # functions with several returns, which the function of the schedule calls
+        call, callee = made.node, made.scope.callee(made.node) if isinstance(made.node, ast.Call) else None
+        inner = _return_at_step(scheduler, made.scope, *callee, call) if callee and isinstance(call, ast.Call) else None
+        if inner is None:
+            break
+        made = _factor(inner)
     return _table_line(made) or made.line
+
+
+def _return_at_step(
+    scheduler: LambdaLR, caller: Scope, function: FunctionType, owner: Any, call: ast.Call | None = None
+) -> Expression | None:
+    """Return what a function returns that runs when the factor of the present step is computed."""
+    line = _line_at_step(scheduler, function.__code__)
+    statement = covering_statement(line) if line else None
+    if not isinstance(statement, ast.Return) or statement.value is None:
+        return None
+    scope = caller.entered(function, owner, call) if call else function_scope(function, owner)
+    return Expression(scope, statement.value)
+
+
+def _line_at_step(scheduler: LambdaLR, code: CodeType) -> SourceLine | None:
+    """Return the line on which some code is left when the factor of the present step is computed."""
+    factors = scheduler.lr_lambdas[0]
+    return find_return(factors, code, scheduler.last_epoch) if is_function(factors) else None
 
 
 def _factor(returned: Expression) -> Expression:

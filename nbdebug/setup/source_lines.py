@@ -175,7 +175,7 @@ def _is_number(node: ast.expr) -> bool:
 
 
 def argument_producer_line(
-    setup: Setup, owner: object, option: str, may_make: Callable[[ast.expr], bool]
+    setup: Setup, owner: object, option: str, may_make: Callable[[Expression], bool]
 ) -> SourceLine | None:
     """Return the line that makes the value of such an argument, also in a function of the user that returns it.
 
@@ -206,16 +206,20 @@ def option_line(setup: Setup, owner: object, option: str, value: Any) -> SourceL
     if group_line or (creation := find_setup_creation(setup, owner)) is None:
         return group_line or find_option_line(option, value, [owner], context)
     if argument := creation.argument(owner, option):
-        has_value = partial(is_literal, value=value)
         expression = call_argument(creation, owner, argument)
+        has_value = partial(_has_value, value)
         producer = part_producer(expression, None, enters=lambda _: False, may_make=has_value)
-        if has_value(producer.node):
+        if has_value(producer):
             return producer.line
         setting = getattr(argument, "attr", getattr(getattr(argument, "slice", None), "value", ""))
         setting_line = find_setting_line(setting, value, context) if isinstance(setting, str) else None
         return setting_line or _computing_line(expression) or SourceLine(creation.file, argument.lineno)
     entry_line = find_setting_line(option, value, context) if creation.unpacks_arguments else None
     return entry_line or creation.line
+
+
+def _has_value(value: Any, expression: Expression) -> bool:
+    return is_literal(expression.node, value)
 
 
 def _dictionary_keys(node: ast.AST) -> set[Any]:

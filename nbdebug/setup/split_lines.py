@@ -9,9 +9,10 @@ from nbdebug.finding import Location, RelatedLine
 from nbdebug.setup.data_lines import known_origin_line
 from nbdebug.setup.setup import Setup
 from nbdebug.setup.user_code import user_written_objects
+from nbdebug.source.assigned_attributes import assigned_attribute
 from nbdebug.source.assignments import certain_line, covering_statement, own_statements
 from nbdebug.source.location import SourceLine, get_location, get_related_lines
-from nbdebug.source.producers import assigned_attribute, part_producer, returned_expressions
+from nbdebug.source.producers import part_producer, returned_expressions
 from nbdebug.source.scopes import Expression, Scope, file_scope
 from nbdebug.source.search import (
     assigned_names,
@@ -71,7 +72,7 @@ def _splitter_line(line: SourceLine | None) -> SourceLine | None:
     owner = Expression(file_scope(line.file), split.func.value)
     if isinstance(owner.node, ast.Attribute) and (part := assigned_attribute(owner, owner.node.attr)):
         owner = part[0]
-    maker = part_producer(owner, None, may_make=_is_ungrouped)
+    maker = part_producer(owner, None, may_make=lambda choice: _is_ungrouped(choice.node))
     if len(created := [*filter(_is_ungrouped, choice_branches(maker.node))]) == 1:
         return Expression(maker.scope, created[0]).line
     is_passed = isinstance(maker.node, (ast.Name, ast.Attribute))  # to a function of which no call is known

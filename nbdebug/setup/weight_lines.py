@@ -19,11 +19,13 @@ from nbdebug.setup.source_lines import (
     find_setup_creation,
     passed_argument,
 )
+from nbdebug.source.assigned_attributes import assigned_attribute
 from nbdebug.source.count_trends import count_trend, makes_counts, self_attribute
 from nbdebug.source.creation import Creation
 from nbdebug.source.location import SourceLine
-from nbdebug.source.producers import assigned_attribute, choice_line, executed_return, part_producer
-from nbdebug.source.scopes import Expression, file_scope, user_function
+from nbdebug.source.positive_trends import positive_trend
+from nbdebug.source.producers import choice_line, executed_return, part_producer
+from nbdebug.source.scopes import Expression, user_function
 from nbdebug.source.search import assigned_names, call_name, call_subject, read_names
 
 _WEIGHT_OPTIONS = ("weight", "pos_weight")
@@ -44,11 +46,13 @@ def rising_weights_line(setup: Setup) -> SourceLine | None:
                 is_excluded = partial(_falls_with_counts, module, option)
                 creation = find_setup_creation(setup, module, is_excluded=is_excluded)
                 argument = creation.argument(module, option) if creation else None
+                if argument is None and (weights := next(_weights_in_own_loss(setup), None)):
+                    return _maker_line(weights, "weight") or weights.line
                 if creation is None or argument is None:
                     return creation.line if creation else None
-                return _maker_line(call_argument(creation, module, argument)) or creation.line
+                return _maker_line(call_argument(creation, module, argument), option) or creation.line
     weights = next(_weights_in_own_loss(setup), None)
-    return (_maker_line(weights) or weights.line) if weights else creation_line(setup, setup.loss_fn)
+    return (_maker_line(weights, "weight") or weights.line) if weights else creation_line(setup, setup.loss_fn)
 
 
 def weight_order_line(setup: Setup) -> SourceLine | None:
@@ -62,9 +66,11 @@ def weight_order_line(setup: Setup) -> SourceLine | None:
     argument = passed_argument(setup, setup.loss_fn, option)
     if argument is None:
         return None
-    made = part_producer(argument, None, passes_conversions=True)
+    may_rise = partial(_may_rise, option)
+    made = part_producer(argument, None, may_make=may_rise, passes_conversions=True)
     while len(elements := getattr(made.node, "elts", [])) == 1:  # a list of one number
-        made = part_producer(Expression(made.scope, elements[0]), None, passes_conversions=True)
+        element = Expression(made.scope, elements[0])
+        made = part_producer(element, None, may_make=may_rise, passes_conversions=True)
     return made.line
 
 
@@ -77,23 +83,24 @@ def _weights_in_own_loss(setup: Setup) -> Iterator[Expression]:
             yield Expression(returned.scope, node.value)
 
 
-def _maker_line(weights: Expression) -> SourceLine | None:
+def _maker_line(weights: Expression, option: str) -> SourceLine | None:
     """Return the line that computes weights; None if they are the counts themselves."""
-    rises = partial(_may_rise, weights.scope.file)
+    rises = partial(_may_rise, option)
     made = part_producer(weights, None, may_make=rises, passes_conversions=True)
     if (name := self_attribute(made.node)) and (stored := assigned_attribute(made, name)):
         made = part_producer(*stored, may_make=rises, passes_conversions=True)
     return None if makes_counts(made) else made.line
 
 
-def _may_rise(file: str, value: ast.expr) -> bool:
-    return count_trend(Expression(file_scope(file), value)) >= 0
+def _may_rise(option: str, weights: Expression) -> bool:
+    """Check whether weights do not fall with the class counts, or a weight of positives with their share."""
+    return (count_trend(weights) or (positive_trend(weights) if option == "pos_weight" else 0)) >= 0
 
 
 def _falls_with_counts(created: object, option: str, creation: Creation) -> bool:
     """Check whether a call passes weights that fall with the class counts."""
     argument = creation.argument(created, option)
-    return argument is not None and count_trend(call_argument(creation, created, argument)) < 0
+    return argument is not None and not _may_rise(option, call_argument(creation, created, argument))
 
 
 def sampler_weights_line(setup: Setup, *, rises: bool = False) -> SourceLine | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterator
 
+from nbdebug.source.assigned_attributes import assigned_attribute
 from nbdebug.source.assignments import covering_statement, effective_methods, find_assignments, find_function
 from nbdebug.source.location import SourceLine, is_library_code
-from nbdebug.source.producers import assigned_attribute, part_producer
+from nbdebug.source.producers import part_producer
 from nbdebug.source.scopes import Expression, Scope, file_scope, function_scope, user_function
 from nbdebug.source.search import assignment_targets, call_name, covers_line, paired_targets
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
+from nbdebug.source.assigned_attributes import assigned_attribute
 from nbdebug.source.element_order import is_scalar
-from nbdebug.source.producers import assigned_attribute, part_steps
+from nbdebug.source.producers import part_steps
 from nbdebug.source.scopes import Expression
 from nbdebug.source.search import call_name, call_subject, is_literal, paired_targets, read_names
 

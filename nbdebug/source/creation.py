@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ast
+import gc
 import inspect
 import linecache
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 from nbdebug.source.assignments import own_statements
 from nbdebug.source.location import SourceLine
 from nbdebug.source.references import find_names, find_reachable_files
-from nbdebug.source.scopes import Scope, file_scope
+from nbdebug.source.scopes import UNKNOWN, Scope, file_scope
 from nbdebug.source.search import (
     call_name,
     enclosing_scope,
@@ -132,6 +133,7 @@ def creation_scope(creation: Creation, created: object, frame: FrameType | None 
     """Return the scope in which a call creates an object.
 
     If it is in a function of the same file, that is its scope in the only call of which the result can be the object.
+    A method is that of the only object of its class.
     """
     scope, function = file_scope(creation.file), enclosing_scope(creation.line)
     tree = syntax_tree(creation.file)
@@ -141,11 +143,12 @@ def creation_scope(creation: Creation, created: object, frame: FrameType | None 
     if len(calls) > 1:
         receivers, names = _receivers(tree), find_names(created, frame)
         calls = {call for call in calls if receivers.get(call, frozenset()) & names}
-    if len(calls) != 1:
-        return scope
-    call = calls.pop()
-    has_owner = isinstance(call.func, ast.Attribute) and _has_owner(tree, function)
-    return scope.entered_by_name(function, call, has_owner=has_owner)
+    owner = _only_owner(creation.file, function) if _has_owner(tree, function) else None
+    if len(calls) == 1:
+        return scope.entered_by_name(function, calls.pop(), owner)
+    name = function.args.args[0].arg if owner is not None and function.args.args else ""
+    is_known = bool(name) and owner is not UNKNOWN
+    return Scope(scope.file, function.name, scope.variables, {name: owner}) if is_known else scope
 
 
 def _has_owner(tree: ast.Module, function: ast.FunctionDef) -> bool:
@@ -340,3 +343,22 @@ def _option(created: object, name: str) -> Any:
     else:
         value = attributes[name] if name in attributes else inspect.getattr_static(created, name, None)
     return value if isinstance(value, _CONSTANT_TYPES) else _UNKNOWN
+
+
+def _only_owner(file: str, method: ast.FunctionDef) -> Any:
+    """Return the only object that has a method of the source; ``UNKNOWN`` if there is none, or more than one.
+
+    Takes one pass over all objects that the garbage collector tracks.
+    """
+    objects = gc.get_objects()
+    kinds = {kind for kind in set(map(type, objects)) if _defines(kind, file, method)}
+    owners = [item for item in objects if type(item) in kinds] if kinds else []
+    return owners[0] if len(owners) == 1 else UNKNOWN
+
+
+def _defines(kind: type, file: str, method: ast.FunctionDef) -> bool:
+    """Check whether the objects of a class have a method that is defined on certain lines of a file."""
+    member = inspect.getattr_static(kind, method.name, None)
+    code = inspect.unwrap(member).__code__ if isinstance(member, FunctionType) else None
+    lines = (method.lineno, *(node.lineno for node in method.decorator_list))
+    return code is not None and code.co_filename == file and code.co_firstlineno in lines

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import partial
 
 from nbdebug.source.assignments import covering_statement, function_by_name
 from nbdebug.source.producers import part_producer
@@ -27,9 +26,8 @@ def order_maker(expression: Expression) -> Expression:
     elements, and conversions, functions of each element and joins to their argument. Of several choices, it is the one
     that does not sort.
     """
-    may_make = partial(_is_unsorted, expression.scope.file)
     for _ in range(_MAX_STEPS):
-        made = part_producer(expression, None, may_make=may_make, passes_conversions=True)
+        made = part_producer(expression, None, may_make=_is_unsorted, passes_conversions=True)
         source = _element_source(made)
         if source is None:
             return made
@@ -37,10 +35,10 @@ def order_maker(expression: Expression) -> Expression:
     return expression
 
 
-def _is_unsorted(file: str, value: ast.expr) -> bool:
+def _is_unsorted(expression: Expression) -> bool:
     """Check whether neither an expression nor the functions of the same file that it calls sort elements."""
-    calls = [call_name(node) for node in ast.walk(value) if isinstance(node, ast.Call)]
-    functions = filter(None, (function_by_name(file, name) for name in calls))
+    calls = [call_name(node) for node in ast.walk(expression.node) if isinstance(node, ast.Call)]
+    functions = filter(None, (function_by_name(expression.scope.file, name) for name in calls))
     called = [call_name(node) for function in functions for node in ast.walk(function)]
     return _SORTING.isdisjoint([*calls, *called])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -119,9 +119,12 @@ def _executed_instructions(call: Callable[[], object]) -> set[_Instruction]:
     return instructions
 
 
-def find_return(function: FunctionType, *arguments: object) -> SourceLine | None:
-    """Return the line on which a call returns; None if it raises, or if a debugger traces this thread."""
-    return next(reversed(_lines_of_events("return", function, arguments)), None)
+def find_return(function: Callable[..., object], code: CodeType, *arguments: object) -> SourceLine | None:
+    """Return the line on which a call leaves a function, by its code, for the last time.
+
+    None if the call does not run this function or raises, or if a debugger traces this thread.
+    """
+    return next(reversed(_lines_of_events("return", function, code, arguments)), None)
 
 
 def find_last_line(function: FunctionType, matches: Callable[[ast.AST], bool], *arguments: object) -> SourceLine | None:
@@ -129,16 +132,18 @@ def find_last_line(function: FunctionType, matches: Callable[[ast.AST], bool], *
 
     None if the call raises, or if a debugger traces this thread.
     """
-    lines = reversed(_lines_of_events("line", function, arguments))
+    lines = reversed(_lines_of_events("line", function, function.__code__, arguments))
     return next((line for line in lines if _has_part(line, matches)), None)
 
 
-def _lines_of_events(event: str, function: FunctionType, arguments: tuple[object, ...]) -> list[SourceLine]:
-    """Return the lines at which a function has an event, in order; none if the call raises, or a debugger traces."""
+def _lines_of_events(
+    event: str, function: Callable[..., object], code: CodeType, arguments: tuple[object, ...]
+) -> list[SourceLine]:
+    """Return the lines at which some code has an event in a call; none if the call raises, or a debugger traces."""
     lines: list[SourceLine] = []
 
     def trace(frame: FrameType, present: str, _: Any) -> Any:
-        if frame.f_code is not function.__code__:
+        if frame.f_code is not code:
             return None
         if present == event:
             lines.append(get_running_line(frame))

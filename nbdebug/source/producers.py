@@ -8,15 +8,15 @@ from collections.abc import Callable, Container, Iterator
 from types import FunctionType
 from typing import Any
 
+from nbdebug.source.assigned_attributes import assigned_attribute
 from nbdebug.source.assignments import (
     FunctionNode,
     covering_statement,
-    effective_methods,
     find_function,
     function_by_name,
     own_statements,
 )
-from nbdebug.source.called_functions import all_returned, possible_returns, running_statements
+from nbdebug.source.called_functions import all_returned, possible_returns
 from nbdebug.source.location import SourceLine
 from nbdebug.source.scopes import (
     UNKNOWN,
@@ -58,7 +58,7 @@ def part_producer(
     keys: Container[str] = (),
     *,
     enters: Callable[[ast.Call], bool] = lambda _: True,
-    may_make: Callable[[ast.expr], bool] | None = None,
+    may_make: Callable[[Expression], bool] | None = None,
     passes_conversions: bool = False,
 ) -> Expression:
     """Return the expression that makes a value, or its part at a position; in a dictionary, the part under a key.
@@ -80,12 +80,12 @@ def part_steps(
     keys: Container[str] = (),
     *,
     enters: Callable[[ast.Call], bool] = lambda _: True,
-    may_make: Callable[[ast.expr], bool] | None = None,
+    may_make: Callable[[Expression], bool] | None = None,
     passes_conversions: bool = False,
 ) -> Iterator[Part]:
     """Yield each expression on the way to the one that makes a value, and the position of the value in it."""
     for _ in range(_MAX_STEPS):
-        expression, position = _part(expression, position, keys)
+        expression, position = _part(expression, position, keys, may_make)
         yield expression, position
         value = expression.node
         converted = _converted(value) if passes_conversions else None
@@ -122,11 +122,20 @@ def choice_line(variable: Expression) -> SourceLine | None:
     return None
 
 
-def _part(expression: Expression, position: int | None, keys: Container[str]) -> Part:
+def _part(
+    expression: Expression,
+    position: int | None,
+    keys: Container[str],
+    may_make: Callable[[Expression], bool] | None = None,
+) -> Part:
     """Return the part of a tuple or a dictionary, or the branch of a conditional expression that runs."""
     scope, value = expression.scope, expression.node
-    if isinstance(value, ast.IfExp) and (truth := scope.truth(value.test)) is not None:
-        return Expression(scope, value.body if truth else value.orelse), position
+    if isinstance(value, ast.IfExp):
+        truth = scope.truth(value.test)
+        branches = [Expression(scope, value.body), Expression(scope, value.orelse)]
+        if truth is not None:
+            return branches[not truth], position
+        return _only_maker(branches, may_make) or expression, position
     parts = getattr(value, "elts", None)
     if parts and position is not None and not any(isinstance(part, ast.Starred) for part in parts):
         return Expression(scope, parts[position].value if _are_same_rows(parts) else parts[position]), None
@@ -134,6 +143,12 @@ def _part(expression: Expression, position: int | None, keys: Container[str]) ->
         named = [part for key, part in zip(value.keys, value.values, strict=True) if _is_one_of(key, keys)]
         return Expression(scope, named[0] if len(named) == 1 else value), position
     return expression, position
+
+
+def _only_maker(choices: list[Expression], may_make: Callable[[Expression], bool] | None) -> Expression | None:
+    """Return the only one of several expressions that may make the wanted value; None if it is not certain."""
+    makers = [choice for choice in choices if len(choices) == 1 or (may_make is not None and may_make(choice))]
+    return makers[0] if len(makers) == 1 else None
 
 
 def _are_same_rows(parts: list[ast.expr]) -> bool:
@@ -176,12 +191,12 @@ def _is_parameter(expression: Expression) -> bool:
 
 
 def _source(
-    expression: Expression, position: int | None, may_make: Callable[[ast.expr], bool] | None = None
+    expression: Expression, position: int | None, may_make: Callable[[Expression], bool] | None = None
 ) -> Part | None:
     """Return the expression that makes a value, and the position of the value in it; None if the value makes itself."""
     scope, value = expression.scope, expression.node
     if isinstance(value, ast.Call):
-        returned = returned_expression(expression)
+        returned = _only_maker(returned_expressions(expression), may_make)
         return (returned, position) if returned is not None else None
     if attribute := _attribute_of_rows(value):
         return assigned_attribute(expression, attribute)
@@ -288,7 +303,7 @@ def _returned(scope: Scope, syntax: FunctionNode) -> Expression | None:
 
 
 def _assigned_expression(
-    expression: Expression, name: str, may_make: Callable[[ast.expr], bool] | None = None
+    expression: Expression, name: str, may_make: Callable[[Expression], bool] | None = None
 ) -> Part | None:
     """Return what the last assignment of a variable before an expression assigns; None if it is not certain."""
     statement = _assignment(expression, name, may_make)
@@ -299,7 +314,7 @@ def _assigned_expression(
 
 
 def _assignment(
-    expression: Expression, name: str, may_make: Callable[[ast.expr], bool] | None = None
+    expression: Expression, name: str, may_make: Callable[[Expression], bool] | None = None
 ) -> ast.stmt | None:
     """Return the statement that assigned a variable before an expression, of those that run.
 
@@ -318,16 +333,18 @@ def _assignment(
     unknown = [choice for choice in unknown if not covers_line(choice, number)]
     if not unknown:
         return last
-    possible = [s for s in statements if covers_line(unknown[-1], s.lineno) and _may_be(s, name, may_make)]
+    possible = [s for s in statements if covers_line(unknown[-1], s.lineno) and _may_be(expression, s, name, may_make)]
     return possible[0] if may_make is not None and len(possible) == 1 else None
 
 
-def _may_be(statement: ast.stmt, name: str, may_make: Callable[[ast.expr], bool] | None) -> bool:
+def _may_be(
+    variable: Expression, statement: ast.stmt, name: str, may_make: Callable[[Expression], bool] | None
+) -> bool:
     if may_make is None or not isinstance(statement, ast.Assign):
         return False
     value, position = assigned_part(statement, name)
     parts = getattr(value, "elts", None)
-    return may_make(parts[position] if parts and position is not None else value)
+    return may_make(Expression(variable.scope, parts[position] if parts and position is not None else value))
 
 
 def _global_assignment(file: str, name: str) -> ast.stmt | None:
@@ -397,34 +414,3 @@ def _rows_of(value: ast.expr) -> ast.expr | None:
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and call_name(value) in _ROW_METHODS:
         return value.func.value
     return None
-
-
-def assigned_attribute(expression: Expression, name: str) -> Part | None:
-    """Return the only value that the methods of a class assign to an attribute, and the position of it in a tuple."""
-    values: list[Part] = []
-    for scope, syntax in _methods(expression):
-        for statement in running_statements(scope, syntax.body):
-            targets = [getattr(target, "attr", None) for target in assignment_targets(statement)]
-            if name in targets and isinstance(statement, ast.Assign):
-                value, position = assigned_part(statement, name)
-                values.append((Expression(scope, value), position))
-            elif name in targets and isinstance(statement, ast.AnnAssign) and statement.value:
-                values.append((Expression(scope, statement.value), None))
-    return values[0] if len(values) == 1 else None
-
-
-def _methods(expression: Expression) -> Iterator[tuple[Scope, ast.FunctionDef]]:
-    """Yield the methods of the object to which an expression belongs, or those of the class around it."""
-    owner = expression.scope.bound.get("self")
-    owner = None if owner is UNKNOWN else owner
-    for method in effective_methods(type(owner)) if owner is not None else ():
-        syntax = find_function(method.__code__) if user_function(method) else None
-        if isinstance(syntax, ast.FunctionDef):
-            yield function_scope(method, owner), syntax
-    tree = syntax_tree(expression.scope.file) if owner is None else None
-    classes = [node for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.ClassDef)]
-    around = [node for node in classes if covers_line(node, expression.node.lineno)]
-    innermost = max(around, key=lambda node: node.lineno, default=None)
-    for node in innermost.body if innermost else ():
-        if isinstance(node, ast.FunctionDef):
-            yield Scope(expression.scope.file, node.name, expression.scope.variables), node

@@ -122,20 +122,23 @@ class Scope:
         arguments = dict(bind_arguments(syntax, call, self, scope, has_owner=owner is not None)) if syntax else {}
         return Scope(scope.file, scope.function, scope.variables, scope.bound, arguments)
 
-    def entered_by_name(self, syntax: ast.FunctionDef, call: ast.Call, *, has_owner: bool = False) -> Scope:
-        """Return the scope of a function of the same file of which no object is known; a method if it ``has_owner``."""
-        scope = Scope(self.file, syntax.name, self.variables)
-        arguments = dict(bind_arguments(syntax, call, self, scope, has_owner=has_owner))
-        return Scope(self.file, syntax.name, self.variables, {}, arguments)
+    def entered_by_name(self, syntax: ast.FunctionDef, call: ast.Call, owner: Any = None) -> Scope:
+        """Return the scope of a function of the same file of which no object is known, or of a method of ``owner``."""
+        parameters = [*syntax.args.posonlyargs, *syntax.args.args]
+        bound = {parameters[0].arg: owner} if owner is not None and owner is not UNKNOWN and parameters else {}
+        scope = Scope(self.file, syntax.name, self.variables, bound)
+        arguments = dict(bind_arguments(syntax, call, self, scope, has_owner=owner is not None))
+        return Scope(self.file, syntax.name, self.variables, bound, arguments)
 
 
 def function_scope(function: FunctionType, owner: Any = None) -> Scope:
     """Return the scope of a function or method of the running program."""
     code = function.__code__
-    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-    variables = ChainMap(dict(_cell_contents(cells)), function.__globals__)
+    enclosed = dict(_cell_contents(zip(code.co_freevars, function.__closure__ or (), strict=True)))
     bound = {code.co_varnames[0]: owner} if owner is not None and code.co_argcount else {}
-    return Scope(code.co_filename, code.co_name, variables, bound)
+    # The lines of a lambda function are those of the function around it, of which its free variables are local ones.
+    bound |= enclosed if code.co_name == "<lambda>" else {}
+    return Scope(code.co_filename, code.co_name, ChainMap(enclosed, function.__globals__), bound)
 
 
 def file_scope(file: str) -> Scope:

@@ -28,7 +28,7 @@ def lookup_line(inputs: Expression, targets: Expression) -> SourceLine | None:
     if ast.unparse(input_lookup[0]) != ast.unparse(target_lookup[0]):
         return None
     looked_up = Expression(inputs.scope, input_lookup[1])
-    index = part_producer(looked_up, None, may_make=_adds, passes_conversions=True)
+    index = part_producer(looked_up, None, may_make=lambda choice: _adds(choice.node), passes_conversions=True)
     return index.line if _adds(index.node) else None
 
 

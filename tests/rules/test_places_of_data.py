@@ -11,6 +11,10 @@ from tests.rules.test_places_in_programs import FOOTER, assert_place, build_setu
 
 RARE = "y = (torch.arange(96) % 16 > 9).long() + (torch.arange(96) % 16 > 14)\nmodel = body()\n" + FOOTER
 RARE_LOADER = f"{RARE}loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True)\n"
+POSITIVES = (
+    "y = (torch.arange(960) % 16 > 14).float()[:, None]\nx = torch.randn(960, 8) + y\n"
+    "loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True)\nmodel = nn.Linear(8, 1)\n" + FOOTER
+)
 SAMPLER = "torch.utils.data.WeightedRandomSampler"
 
 # By code and name: a program whose line with "here" is at fault.
@@ -32,6 +36,44 @@ PROGRAMS = {
     "D106 weights of an own loss": (
         f"{RARE_LOADER}weight = torch.bincount(y) / 32.0  # here\ndef loss_fn(scores, label):\n"
         "    return F.cross_entropy(scores, label, weight=weight)\n"
+    ),
+    "D106 weights of one of two returns": (
+        f"{RARE_LOADER}def weights(labels, rare_first):\n    counts = torch.bincount(labels).float()\n"
+        "    if rare_first:\n        return counts.sum() / counts\n    return counts / counts.sum()  # here\n"
+        "loss_fn = nn.CrossEntropyLoss(weight=weights(y, x.sum() > 1e9))\n"
+    ),
+    "D106 weights of one of two called functions": (
+        f"{RARE_LOADER}def rarity(labels):\n    return 1 / torch.bincount(labels)\ndef commonness(labels):\n"
+        "    counts = torch.bincount(labels)\n    return counts / counts.sum()  # here\n"
+        "weight = rarity(y) if x.sum() > 1e9 else commonness(y)\nloss_fn = nn.CrossEntropyLoss(weight)\n"
+    ),
+    "D106 weights of a lambda function": (
+        f"{RARE_LOADER}by_rarity = lambda n: n.sum() / n\nby_count = lambda n: n / n.sum()  # here\n"
+        "rule = by_rarity if x.sum() > 1e9 else by_count\n"
+        "loss_fn = nn.CrossEntropyLoss(rule(torch.bincount(y).float()))\n"
+    ),
+    "D106 buffer of an own loss": (
+        f"{RARE_LOADER}class Weighted(nn.Module):\n    def __init__(self, labels, balance):\n"
+        "        super().__init__()\n        share = torch.bincount(labels) / len(labels)\n"
+        "        self.register_buffer('weight', 1 / share if balance else share / share.max())  # here\n"
+        "    def forward(self, scores, label):\n        return F.cross_entropy(scores, label, weight=self.weight)\n"
+        "loss_fn = Weighted(y, x.sum() > 1e9)\n"
+    ),
+    "D106 weight of positives of one of two functions": (
+        f"{POSITIVES}def rarity(labels):\n    return (labels == 0).sum() / labels.sum()\ndef share(labels):\n"
+        "    return (labels.sum() / (1 - labels).sum()).view(1)  # here\n"
+        "weight = rarity(y) if x.sum() > 1e9 else share(y)\nloss_fn = nn.BCEWithLogitsLoss(pos_weight=weight)\n"
+    ),
+    "D106 weight of positives of one of two returns": (
+        f"{POSITIVES}def ratio(labels, is_inverse):\n    positives = labels.sum()\n"
+        "    negatives = labels.numel() - positives\n    if is_inverse:\n        return negatives / positives\n"
+        "    return positives / negatives  # here\n"
+        "loss_fn = nn.BCEWithLogitsLoss(pos_weight=ratio(y, x.sum() > 1e9))\n"
+    ),
+    "D106 weight of positives of class counts": (
+        f"{POSITIVES}counts = torch.bincount(y[:, 0].long())\n"
+        "weight = counts[0] / counts[1] if x.sum() > 1e9 else \\\n    counts[1] / counts[0]  # here\n"
+        "loss_fn = nn.BCEWithLogitsLoss(pos_weight=weight)\n"
     ),
     "D106 counts as weights": (
         f"{RARE_LOADER}counts = torch.bincount(y).float()\nloss_fn = nn.CrossEntropyLoss(counts)  # here\n"

@@ -235,6 +235,26 @@ PROGRAMS = {
         f"{MARGIN}model, loss_fn = body(), Margin()\nweights = list(model.parameters())  # here\n"
         "optimizer = torch.optim.Adam(weights, lr=0.01)\n"
     ),
+    "O503 loss that a method leaves out": (
+        f"{MARGIN}class Fitter:\n    def __init__(self, whole):\n        self.net, self.loss = body(), Margin()\n"
+        "        self.whole = whole\n    def parts(self):\n        if self.whole:\n"
+        "            return [*self.net.parameters(), *self.loss.parameters()]\n"
+        "        return [*self.net.parameters()]  # here\n    def optimizer(self):\n"
+        "        return torch.optim.Adam(self.parts(), lr=0.01)\nfitter = Fitter(False)\n"
+        "model, loss_fn, optimizer = fitter.net, fitter.loss, fitter.optimizer()\n"
+    ),
+    "O503 loss that a method leaves out in a loop": (
+        f"{MARGIN}class Fitter:\n    def __init__(self):\n        self.net, self.loss = body(), Margin()\n"
+        "    def parts(self, rate):\n        return [{'params': self.net.parameters(), 'lr': rate}]  # here\n"
+        "    def configure(self, rate=0.01):\n        parts = self.parts(rate)\n"
+        "        return torch.optim.Adam(parts, lr=rate)\nfitter = Fitter()\n"
+        "model, loss_fn, optimizer = fitter.net, fitter.loss, fitter.configure(0.1)\n"
+    ),
+    "O503 loss that a helper leaves out": (
+        f"{MARGIN}model, loss_fn = body(), Margin()\ndef parts(whole):\n    if whole:\n"
+        "        return [*model.parameters(), *loss_fn.parameters()]\n    return [*model.parameters()]  # here\n"
+        "optimizer = torch.optim.Adam(parts(False), lr=0.01)\n"
+    ),
     "O503 loss of an object": (
         f"{MARGIN}class Fitter:\n    def __init__(self, net, whole):\n        self.net, self.loss = net, Margin()\n"
         "        if whole:\n            parts = [*net.parameters(), self.loss.rows]\n"

@@ -176,6 +176,30 @@ RUNS = {
         f"model = body()\n{ADAM}\nscheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.1)  # here\n"
         + FIT.format(epochs=12, batch="", epoch="\n        scheduler.step()  # there")
     ),
+    "O507 optimizer that the loop creates again": (
+        f"model = body()\n{ADAM}\nscheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)\n"
+        + FIT.format(epochs=8, batch="", epoch="\n        scheduler.step()  # there").replace(
+            "        for", "        if epoch == 2:\n"
+                           "            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)  # here\n        for", 1
+        ).replace("fit():\n", "fit():\n    global optimizer\n")
+    ),
+    "O507 optimizer that a helper creates again": (
+        "def create(rate):\n    return torch.optim.SGD(model.parameters(), rate)  # here\n"
+        "class Trainer:\n    def thaw(self):\n        self.optimizer = create(0.1)\n"
+        f"trainer, model = Trainer(), body()\n{ADAM}\ntrainer.optimizer = optimizer\n"
+        "scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)\n"
+        + FIT.format(epochs=8, batch="", epoch="\n        scheduler.step()  # there\n"
+                     "        if epoch == 2:\n            trainer.thaw()"
+        ).replace("  optimizer.", "  trainer.optimizer.")
+    ),
+    "O507 optimizer of an own class that is created again": (
+        "class Own(torch.optim.SGD):\n    def __init__(self, parameters):\n"
+        "        super().__init__(parameters, lr=0.1)\n"
+        f"model = body()\n{ADAM}\nscheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)\n"
+        + FIT.format(epochs=8, batch="", epoch="\n        scheduler.step()  # there\n"
+                     "        optimizer = Own(model.parameters())  # here").replace(
+            "fit():\n", "fit():\n    global optimizer\n")
+    ),
     "O507 scheduler that never steps": (
         f"model = body()\n{ADAM}\nscheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)  # here\n"
         + FIT.format(epochs=4, batch="  # there", epoch="")
@@ -218,6 +242,44 @@ RUNS = {
     ),
 }  # fmt: skip
 
+RATES = (
+    "class Config:\n    peak, warm_up = 0.003, 4\nclass Plan:\n    def __init__(self, peak):\n"
+    "        self.peak = peak\n    def rate(self, step):\n        return self.peak * 0.9**step{plan}\n"
+    "def factor_of(config, step):\n    return 0.9**step\n"
+    "def rate_of(config, step):\n    factor = 0.9**step\n    return config.peak * factor{single}\n"
+    "def rate_in_parts(config, step):\n    if step < config.warm_up:\n"
+    "        return config.peak * (step + 1) / config.warm_up\n"
+    "    return config.peak * 0.9 ** (step - config.warm_up){parts}\n"
+    "def fit_with(config):\n    global model, optimizer, scheduler\n    model = body()\n"
+    "    optimizer = torch.optim.Adam(model.parameters(), lr=config.peak)\n{choice}"
+    "    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, {function})\nfit_with(Config())\n"
+    + FIT.format(epochs=8, batch="", epoch="\n        scheduler.step()  # there")
+)
+
+
+def rates(function, choice="", **here):
+    marks = {name: "  # here" if name in here else "" for name in ("plan", "single", "parts")}
+    return RATES.format(function=function, choice=choice, **marks)
+
+
+# By code and name: the function of a schedule that calls the function which computes rates.
+CALLED = {
+    "O507 rate of a called function": rates(
+        "lambda step: curve(config, step)", "    curve = factor_of if x.sum() > 1e9 else rate_of\n", single=True
+    ),
+    "O507 rate of one of two returns": rates("lambda step: rate_in_parts(config, step)", parts=True),
+    "O507 rate of a partial function": rates(
+        "functools.partial(rate_of, config)", "    import functools\n", single=True
+    ),
+    "O507 rate of a partial function with two returns": rates(
+        "functools.partial(rate_in_parts, config)", "    import functools\n", parts=True
+    ),
+    "O507 rate of a called method": rates("lambda step: plan.rate(step)", "    plan = Plan(config.peak)\n", plan=True),
+    "O507 rate of a variable that is chosen": rates(
+        "curve", "    def curve(step):\n        rate = rate_in_parts(config, step)\n        return rate\n", parts=True
+    ),
+}
+
 
 def _load(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, Setup]:
     module = load_module(tmp_path / "program_of_two_lines.py", HEADER + text)
@@ -242,9 +304,9 @@ def test_finding_names_both_lines_of_a_fault(name: str, tmp_path: Path, monkeypa
     _assert_lines(rule_findings(_load(PROGRAMS[name], tmp_path, monkeypatch)[1], code), code)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", RUNS | CALLED)
 def test_finding_on_a_run_names_both_lines_of_a_fault(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module, setup = _load(RUNS[name], tmp_path, monkeypatch)
+    module, setup = _load((RUNS | CALLED)[name], tmp_path, monkeypatch)
     _assert_lines(all_findings(lambda _: module.fit(), setup), name.split()[0])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from math import sqrt
 
 import torch
 from torch import Tensor, nn
 
 from nbdebug.exceptions import NotChecked
-from nbdebug.finding import Finding
+from nbdebug.finding import Finding, RelatedLine
 from nbdebug.measurements.dataset_rows import SplitTable
 from nbdebug.measurements.label_weights import LabelWeights
 from nbdebug.measurements.labels import ClassCounts
@@ -24,7 +23,7 @@ from nbdebug.setup.losses import get_loss_kind
 from nbdebug.setup.source_lines import creation_line
 from nbdebug.setup.user_code import user_written_objects
 from nbdebug.setup.weight_lines import rising_weights_line, weight_order_line
-from nbdebug.source.location import get_location
+from nbdebug.source.location import SourceLine, get_related_lines
 from nbdebug.source.search import find_unique_line
 from nbdebug.statistics.class_weights import MisplacedWeights, find_misplaced_weights
 from nbdebug.statistics.label_weights import InvertedLabelWeights, find_inverted_label_weights
@@ -32,7 +31,19 @@ from nbdebug.statistics.label_weights import InvertedLabelWeights, find_inverted
 _WEIGHTED_LOSSES = ("cross-entropy", "nll", "bce-with-logits")
 
 
-@rule("D106", "warning", origin="targets", prediction=MISSED_CLASS)
+def _weight_line(setup: Setup, finding: Finding) -> SourceLine | None:
+    """Return the line that makes the weights which a finding is about, or that creates the loss."""
+    evidence, line = finding.evidence, None
+    if "weight of a positive" in evidence or "weight of common over rare" in evidence:
+        line = rising_weights_line(setup)
+    elif "weight ratio" in evidence:
+        line = find_unique_line(_has_class_weight, user_written_objects(setup))
+    elif "common over rare" not in evidence:
+        line = weight_order_line(setup)
+    return line or creation_line(setup, setup.loss_fn)
+
+
+@rule("D106", "warning", origin="targets", prediction=MISSED_CLASS, find_line=_weight_line)
 def class_imbalance(
     setup: Setup,
     tables: dict[str, SplitTable],
@@ -114,8 +125,7 @@ def class_imbalance(
     if rare_upper_bound >= share * common_count * weight_ratio or not (class_weights.are_equal or weights_inverted):
         return
     if weights_inverted:
-        where = get_location(rising_weights_line(setup))
-        yield replace(_inverted_weights_finding(setup, class_counts, rare, common, weight_ratio), where=where)
+        yield _inverted_weights_finding(setup, class_counts, rare, common, weight_ratio)
         return
     has_background = class_counts.is_dense and (len(counts) > 2 or rare_upper_bound >= dense_share * common_count)
     yield Finding(
@@ -124,7 +134,6 @@ def class_imbalance(
         f"class {common} has {common_count:,} ({common_count / rare_count:.0f} times as many; expected less than "
         f"{1 / share:.0f} times). "
         "Neither the sampler nor the loss compensates for it.",
-        where=get_location(creation_line(setup, setup.loss_fn)),
         cause=_equal_weights_cause(setup, class_counts),
         fix=_class_weight_fix(setup, class_counts),
         setup_fix="class weights",
@@ -137,6 +146,11 @@ def class_imbalance(
         },
         explains=("E702", "E703", "E706", "E709", "T607", "T601"),
     )
+
+
+def _loss_lines(setup: Setup) -> tuple[RelatedLine, ...]:
+    """Return the line that passes weights to the loss, beside the one that makes them."""
+    return get_related_lines((creation_line(setup, setup.loss_fn), "the loss is created here"))
 
 
 def _unit(class_counts: ClassCounts) -> str:
@@ -152,6 +166,7 @@ def _inverted_weights_finding(
         message=f"Class {rare} has {counts[rare]:,} of {counts.total():,} training {_unit(class_counts)}, "
         f"class {common} has {counts[common]:,}, and the loss weights a sample of class {common} "
         f"{weight_ratio:.3g} times as much as one of class {rare}; expected a larger weight for class {rare}.",
+        related=_loss_lines(setup),
         cause="The class weights are inverted: they are proportional to the class frequencies, not to their inverse.",
         fix=_class_weight_fix(setup, class_counts),
         setup_fix="class weights",
@@ -169,13 +184,13 @@ def _misplaced_weights_finding(
 ) -> Finding:
     """Report weights of the loss that are inverse counts of other classes."""
     counts, heavy, light = class_counts.sampled, misplaced.heavy, misplaced.light
-    line, is_of_positives = weight_order_line(setup), get_loss_kind(setup.loss_fn) == "bce-with-logits"
+    is_of_positives = get_loss_kind(setup.loss_fn) == "bce-with-logits"
     order = "" if is_of_positives else " The weights are inverse class counts, but of other classes."
     return Finding(
         message=f"The loss weights a sample of class {heavy} {misplaced.ratio:.3g} times as much as one of class "
         f"{light}. Class {heavy} has {counts[heavy]:,} of {counts.total():,} training {_unit(class_counts)}, class "
         f"{light} has {counts[light]:,}; expected {misplaced.expected:.3g} times.{order}",
-        where=get_location(line or creation_line(setup, setup.loss_fn)),
+        related=_loss_lines(setup),
         cause="The pos_weight is positives / negatives. It multiplies the loss of positives: it should be the inverse."
         if is_of_positives
         else "The class weights are in another order than the classes, such as that in which the labels first occur.",
@@ -214,9 +229,6 @@ def _excessive_weight_finding(
         message=f"The loss weights a sample of class {heavy} {ratio:.3g} times as much as one of class {light}. Class "
         f"{heavy} has {counts[heavy]:,} of {counts.total():,} training {_unit(class_counts)}. Its share of the "
         f"gradient at undecided predictions is {share:.1%}; weights that balance the classes give 50%.",
-        where=get_location(
-            find_unique_line(_has_class_weight, user_written_objects(setup)) or creation_line(setup, setup.loss_fn)
-        ),
         cause=f"The weight of class {heavy} is far larger than its frequency requires, so errors on the other class "
         "hardly change the loss. If a sampler already balances the classes, no weights are needed.",
         fix=_class_weight_fix(setup, class_counts),
@@ -244,7 +256,6 @@ def _inverted_label_weights_finding(setup: Setup, labels: LabelWeights, inverted
         message=f"Label {k} is positive in {labels.positives[k]:,} of {samples:,} training samples, and the loss "
         f"weights a positive {inverted.weight:.3g} times as much as a negative; expected {inverted.expected:.3g} "
         f"times. The weights of all {len(labels.weights)} labels follow {ratio}.",
-        where=get_location(rising_weights_line(setup) or creation_line(setup, setup.loss_fn)),
         cause=f"The loss weights positives by {ratio} of their label, up to a common factor. The rarest labels get the "
         "smallest weights; they should get the largest.",
         fix="pos_weight = (len(labels) - labels.sum(0)) / labels.sum(0)   # negatives / positives of each label",

@@ -316,7 +316,7 @@ def _with_weight_of_zero(setup: Setup, ignored: IgnoredTarget, finding: Finding)
     weight, label = getattr(setup.loss_fn, "weight", None), int(ignored.value)
     if not isinstance(weight, Tensor) or not 0 <= label < len(weight) or bool(weight[label]):
         return finding
-    line = argument_producer_line(setup, setup.loss_fn, "weight", _may_round_to_zero)
+    line = argument_producer_line(setup, setup.loss_fn, "weight", lambda choice: _may_round_to_zero(choice.node))
     return replace(
         finding,
         where=replace(line.where(), sample=finding.where.sample) if line else finding.where,

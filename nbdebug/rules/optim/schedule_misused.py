@@ -216,7 +216,7 @@ def _relation_findings(loop: LoopSummary, use: SchedulerUse) -> Iterator[Finding
             "optimizer with the same parameters stepped instead, at a rate that the schedule does not change.",
             "The optimizer was created again, but not the scheduler.",
             f"Create the {kind} again after the optimizer, with the new optimizer.",
-            use.line,
+            use.replacement_line or use.line,
             {"scheduler steps": use.steps, "after the replacement": use.idle_steps},
         )
     elif use.foreign_steps >= _MIN_EVENTS and not use.optimizer_steps:
