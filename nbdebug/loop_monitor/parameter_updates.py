@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from nbdebug.loop_monitor.gradient_accumulation import TrackedOptimizer, nonzero_gradients
 from nbdebug.loop_monitor.loss_leaves import LossLeafMonitor
 from nbdebug.loop_monitor.registration_lines import RegistrationLines
+from nbdebug.setup.losses import own_parameters
 from nbdebug.setup.setup import optimized_parameters
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.memory import share_memory
@@ -115,7 +116,7 @@ class ParameterTracker:
         if not any(item.steps for item in tracked) or len(self.parameters) == _MAX_PARAMETERS:
             return UncoveredParameters()
         never_stepped = self._never_stepped(tracked, replaced_optimizers)
-        loss_parameters = loss_fn.named_parameters(recurse=False) if isinstance(loss_fn, nn.Module) else ()
+        loss_parameters = own_parameters(loss_fn)
         held = {id(p) for item in tracked for p in item.parameters}
         of_model, of_loss = (
             {name: p for name, p in parameters if p.requires_grad and id(p) not in held and self.has_gradient(name, p)}

@@ -21,7 +21,7 @@ from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.source.location import SourceLine
 from nbdebug.tensors.pytree import tree_tensors
 
-PRODUCTS = {"matmul", "rmatmul", "mm", "bmm", "einsum", "linear", "cosine_similarity", "inner"}
+PRODUCTS = {"matmul", "rmatmul", "tensordot", "mm", "bmm", "einsum", "linear", "cosine_similarity", "inner"}
 _FACTORS = {"mul", "rmul", "multiply", "div", "truediv", "divide"}
 _SUMS = {"sum", "sub", "rsub", "add", "radd"}
 _SOFTMAXES = {"cross_entropy", "log_softmax", "softmax", "logsumexp"}
@@ -150,7 +150,7 @@ def _follow(call: TorchCall, inputs: list[Tensor], tracked: list[_Cosines], outp
     if len(tracked) < len(inputs) or len({cosines.scale for cosines in tracked}) > 1:
         return None
     if call.name in _SUMS:
-        is_sum = call.name == "sum" and first.is_unsummed
+        is_sum = call.name == "sum" and first.is_unsummed and _largest(output) <= (1 + _TOLERANCE) * abs(first.scale)
         is_shift = call.name != "sum" and len(tracked) > 1 and tracked[1].tensor.numel() < first.tensor.numel()
         return _Cosines(output, first.scale, first.line) if is_sum or is_shift else None
     is_rearranged = _largest(output) <= (1 + _TOLERANCE) * max(_largest(c.tensor) for c in tracked)
@@ -164,7 +164,7 @@ def _product(call: TorchCall, inputs: list[Tensor], output: Tensor) -> _Cosines 
     are_units = len(inputs) == 2 and all(map(_holds_unit_vectors, inputs))
     if are_units and call.name in PRODUCTS and _largest(output) <= 1 + _TOLERANCE:
         return _Cosines(output, 1.0, call.line)
-    is_unsummed = are_units and call.name == "mul" and output.shape == inputs[0].shape
+    is_unsummed = are_units and call.name == "mul" and inputs[0].shape[-1] == inputs[1].shape[-1] > 1
     return _Cosines(output, 1.0, call.line, True) if is_unsummed else None
 
 

@@ -26,7 +26,7 @@ from nbdebug.measurements.reference_targets import NetworkOutputs, to_targets
 from nbdebug.measurements.registry import measurement, slow_measurement
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.evaluation_mode import in_mode
-from nbdebug.setup.losses import LossKind, ignore_index
+from nbdebug.setup.losses import LossKind, ignore_index, is_torch_loss
 from nbdebug.setup.task import LearningTask
 from nbdebug.statistics.label_errors import ContradictedLabels, find_contradicted_labels, is_supported
 from nbdebug.tensors.pytree import tree_tensors
@@ -37,6 +37,9 @@ _MAX_VALUES, _MIN_SIGMAS, _MIN_REFERENCE_GAIN, _ERROR_RATIO = 25_000_000, 4.0, 0
 _READ_SECONDS, _NETWORK_SECONDS = 0.2, 0.3
 _MIN_SHOWN_SHARE = 0.5  # of the target values that stand one step later in the input
 _EQUAL_LOSSES = 1e-4  # relative difference
+_MAX_SCORE_AXES, _SCALE_OF_SCORES = 2, 2.0
+_KINDS_OF_CLASSES: tuple[LossKind, ...] = ("cross-entropy",)
+_KINDS_OF_VALUES: tuple[LossKind, ...] = ("squared", "bce-with-logits", "absolute")
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,12 +225,39 @@ def prediction_loss_kind(
     loss_kind: LossKind,
     torch_loss_kind: LossKind | NotChecked,
 ) -> LossKind:
-    """The kind of a loss whose outputs are predictions: one of torch's, or "other" for targets of -1 and 1."""
+    """The kind of a loss whose outputs are predictions: one of torch's, or "other" for targets of -1 and 1.
+
+    A loss that the user wrote is of a kind if it has the value of torch's loss for two different outputs.
+    """
     if not isinstance(torch_loss_kind, NotChecked):
         return torch_loss_kind
+    if loss_kind == "other" and (kind := _kind_by_values(setup, first_pass, output)) is not None:
+        return kind
     if loss_kind != "other" or not _judges_signs(setup, first_pass.batch, output):
         raise torch_loss_kind
     return loss_kind
+
+
+def _kind_by_values(setup: Setup, first_pass: ForwardPass, output: Any) -> LossKind | None:
+    """Return the kind of torch's loss that the user's has the value of, for the output and for random scores."""
+    batch, loss = first_pass.batch, first_pass.loss
+    target = batch.target
+    if not isinstance(output, Tensor) or not isinstance(target, Tensor) or not output.is_floating_point():
+        return None
+    if loss is None or len(batch.targets) != 1 or output.dim() > _MAX_SCORE_AXES:
+        return None
+    kinds = _KINDS_OF_VALUES if target.is_floating_point() else _KINDS_OF_CLASSES
+    scores, value = output.detach(), float(loss.detach())
+    matching = [kind for kind in kinds if is_torch_loss(kind, scores, target, value)]
+    if not matching:
+        return None
+    other = torch.randn(scores.shape, generator=torch.Generator().manual_seed(0)).to(scores) * _SCALE_OF_SCORES
+    try:
+        with torch.no_grad():
+            other_value = compute_loss_value(setup, other, batch)
+    except NotChecked:
+        return None
+    return next((kind for kind in matching if is_torch_loss(kind, other, target, other_value)), None)
 
 
 def _judges_signs(setup: Setup, batch: Batch, output: Any) -> bool:

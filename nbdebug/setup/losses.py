@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -17,6 +17,7 @@ from nbdebug.tensors.pytree import tree_tensors
 _CLASS_OUT_OF_RANGE = re.compile(r"index -?\d+ is out of bounds for dimension \d+ with size \d+|Class values must be")
 _MAX_LOSS_DIFFERENCE = 1e-3  # relative; single precision and a different order of sums
 LossKind = Literal["cross-entropy", "nll", "bce", "bce-with-logits", "squared", "absolute", "other"]
+_PARAMETER_CONTAINERS = (nn.ParameterList, nn.ParameterDict)
 _MODULE_KINDS: dict[type[nn.Module], LossKind] = {
     nn.CrossEntropyLoss: "cross-entropy",
     nn.NLLLoss: "nll",
@@ -62,6 +63,29 @@ def get_loss_kind(loss_fn: Any) -> LossKind:
         return _FUNCTION_KINDS.get(loss_fn, "other")
     except TypeError:
         return "other"
+
+
+def own_parameters(loss_fn: Any) -> Iterator[tuple[str, nn.Parameter]]:
+    """Yield the names and parameters of a loss itself, such as learned weights of its terms.
+
+    They are its own, those in its lists and dictionaries of parameters, and those of a part of a class of the user's
+    that holds no layer of torch and no matrix. Any other part is a network, such as one that compares features.
+    """
+    if not isinstance(loss_fn, nn.Module):
+        return
+    yield from loss_fn.named_parameters(recurse=False)
+    for name, part in loss_fn.named_children():
+        if isinstance(part, _PARAMETER_CONTAINERS) or not _is_network(part):
+            yield from part.named_parameters(name)
+
+
+def _is_network(part: nn.Module) -> bool:
+    holders = [module for module in part.modules() if [*module.parameters(recurse=False)]]
+    has_layers = any(
+        type(holder).__module__.startswith("torch.") and not isinstance(holder, _PARAMETER_CONTAINERS)
+        for holder in holders
+    )
+    return has_layers or any(parameter.dim() > 1 for parameter in part.parameters())
 
 
 def is_from_torch(loss_fn: Any) -> bool:

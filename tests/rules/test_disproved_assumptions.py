@@ -49,6 +49,31 @@ def test_broadcast_loss_when_loop_broadcasts_is_still_reported() -> None:
     assert "L205" in error_codes_after_loop(network(1), nn.MSELoss(), points()[0].sum(1), lambda output: output)
 
 
+SHARES = torch.rand(len(points()[1]), 3, generator=torch.Generator().manual_seed(0)).softmax(1)
+
+
+@pytest.mark.parametrize(
+    ("to_scores", "is_sound"),
+    [
+        (lambda z: F.log_softmax(z, dim=1), True),
+        (lambda z: z.log_softmax(-1), True),
+        (lambda z: z - z.logsumexp(1, keepdim=True), True),
+        (lambda z: z.softmax(1).clamp(1e-8).log(), True),
+        (nn.LogSoftmax(1), True),
+        (lambda z: z, False),
+        (lambda z: z.softmax(1), False),
+        (lambda z: z.sigmoid(), False),
+        (lambda z: 2 * z, False),
+        (lambda z: F.logsigmoid(z), False),
+    ],
+)
+def test_divergence_of_logits_is_disproved_by_a_loop_that_takes_their_log_softmax(
+    to_scores: Callable[[Tensor], Tensor], is_sound: bool
+) -> None:
+    codes = error_codes_after_loop(network(3), nn.KLDivLoss(reduction="batchmean"), SHARES, to_scores)
+    assert ("L204" in codes) is not is_sound
+
+
 def own_huber(output: Tensor, target: Tensor) -> Tensor:
     size = (output - target).abs()
     return torch.where(size < 1, 0.5 * size**2, size - 0.5).mean()

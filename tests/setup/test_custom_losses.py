@@ -76,3 +76,78 @@ def test_loss_of_a_class_at_each_position_is_known_if_it_is_that_of_torch(loss_f
     else:
         with pytest.raises(NotChecked, match="none of torch's own"):
             measurements["torch_loss_kind"]
+
+
+def own_cross_entropy(z: Tensor, y: Tensor) -> Tensor:
+    return (z.logsumexp(1) - z.gather(1, y[:, None])[:, 0]).mean()
+
+
+def one_hot_cross_entropy(z: Tensor, y: Tensor) -> Tensor:
+    return -(F.one_hot(y, 3) * z.log_softmax(1)).sum(1).mean()
+
+
+def product_of_probabilities(z: Tensor, y: Tensor) -> Tensor:
+    return -z.softmax(-1)[torch.arange(len(y)), y].log().sum() / len(y)
+
+
+def own_square(z: Tensor, y: Tensor) -> Tensor:
+    return (z - y).square().mean()
+
+
+def own_logistic(z: Tensor, y: Tensor) -> Tensor:
+    return (z.clamp(min=0) - z * y + (-z.abs()).exp().log1p()).mean()
+
+
+def focal(z: Tensor, y: Tensor) -> Tensor:
+    own = z.softmax(1).gather(1, y[:, None])
+    return -((1 - own).square() * own.log()).mean()
+
+
+def margin(z: Tensor, y: Tensor) -> Tensor:
+    return (1 + z - z.gather(1, y[:, None])).clamp(min=0).mean()
+
+
+def smoothed(z: Tensor, y: Tensor) -> Tensor:
+    return 0.9 * own_cross_entropy(z, y) - 0.1 * z.log_softmax(1).mean()
+
+
+def contrast(z: Tensor, _: Tensor) -> Tensor:
+    return own_cross_entropy(z @ z.t(), torch.arange(len(z)))
+
+
+def constant_of_chance(z: Tensor, y: Tensor) -> Tensor:
+    return own_cross_entropy(z.detach() * 0 + z.mean(), y)
+
+
+LABELS, VALUES = BATCH[1], torch.rand(8, 3, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "targets", "kind"),
+    [
+        (own_cross_entropy, LABELS, "cross-entropy"),
+        (one_hot_cross_entropy, LABELS, "cross-entropy"),
+        (product_of_probabilities, LABELS, "cross-entropy"),
+        (own_square, VALUES, "squared"),
+        (own_logistic, VALUES.round(), "bce-with-logits"),
+        (focal, LABELS, None),
+        (margin, LABELS, None),
+        (smoothed, LABELS, None),
+        (contrast, LABELS, None),
+        (constant_of_chance, LABELS, None),
+    ],
+)
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_loss_with_the_values_of_one_of_torch_has_its_kind(
+    loss_fn: Any, targets: Tensor, kind: str | None, scale: float
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(4, 3)
+    with torch.no_grad():
+        model.weight.mul_(scale), model.bias.mul_(scale)
+    measurements = Measurements(Setup(model, [(BATCH[0], targets)], loss_fn=loss_fn))
+    if kind:
+        assert measurements["prediction_loss_kind"] == kind
+    else:
+        with pytest.raises(NotChecked, match="none of torch's own"):
+            measurements["prediction_loss_kind"]

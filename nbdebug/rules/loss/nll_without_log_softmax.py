@@ -166,6 +166,7 @@ def _ctc_findings(node: Node, batch_size: int, tolerance: float) -> Iterator[Fin
         edits=edits,
         evidence={"sum of exponentials": total, "fed": input_kind},
         explains=_CONSEQUENCES,
+        assumes=(OUTPUT_VALUES_UNCHANGED,),
     )
 
 
@@ -247,6 +248,7 @@ def _kl_div_finding(call: TorchCall, graph: Graph, makers: _Makers, total: float
         edits=edits,
         evidence={"sum of exponentials": total, "fed": "kl_div", "axis of sums of 1": axis},
         explains=_CONSEQUENCES,
+        assumes=(OUTPUT_VALUES_UNCHANGED,),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
@@ -31,6 +32,7 @@ from nbdebug.source.search import call_name, find_unique_line
 
 _Positions = TypeVar("_Positions", KnownPositions, CopiedTargets)
 _MASKED_FIX = "loss = (each * mask).sum() / mask.sum()   # each: the loss of each position, by reduction='none'"
+_TORCH_INDICES = {-100, 2**64 - 100}  # the default of ignore_index in torch; nodes may save it without its sign
 _CLASS_LOSSES = ("cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss")
 
 
@@ -93,12 +95,13 @@ def padding_in_loss(
     if padding.share <= share or not padding.has_gradient:
         return
     masked = masked_mean_line(setup, first_pass) if isinstance(first_pass, ForwardPass) else None
-    edits = _ignore_edits(setup, padding) if masked is None else ()
+    chooses_index = _chooses_index(setup, graph)
+    edits = _ignore_edits(setup, padding, chooses_index=chooses_index) if masked is None else ()
     changed_line = SourceLine(edits[0].file, edits[0].line) if edits else None
     yield Finding(
         message=f"{padding.share:.0%} of the targets of the first batch are {padding.value:g} at padded positions of "
         "the input, and they contribute to the loss.",
-        where=get_location(masked or changed_line or _padding_line(setup, padding)),
+        where=get_location(masked or changed_line or _padding_line(setup, padding, chooses_index=chooses_index)),
         cause="The mask multiplies a loss that is already one number. This scales the loss, and leaves no position out."
         if masked
         else "Neither an ignore_index nor a mask leaves the padded positions out of the loss.",
@@ -109,17 +112,32 @@ def padding_in_loss(
     )
 
 
-def _padding_line(setup: Setup, padding: PaddingGradient) -> SourceLine | None:
+def _padding_line(setup: Setup, padding: PaddingGradient, *, chooses_index: bool) -> SourceLine | None:
     """Return the line that pads the targets with a class, if the loss cannot ignore it.
 
-    That is a class of real positions too, with which the user's collate function pads them, or the user's code chooses
-    another index to ignore.
+    That is a class of real positions too, with which the user's collate function pads them, or the loss ignores another
+    index already. A loss that could ignore the class of the padding, and ignores none, is the line to change itself.
     """
-    context = user_written_objects(setup)
-    chooses_index = find_unique_line(lambda node: getattr(node, "arg", "") == "ignore_index", context) is not None
     pads_with_class = padding.is_real_target and user_function(getattr(setup.train_loader, "collate_fn", None))
     is_class = padding.is_class and padding.value >= 0
     return origin_line(setup, "padded targets") if is_class and (chooses_index or pads_with_class) else None
+
+
+def _chooses_index(setup: Setup, graph: Graph | NotChecked) -> bool:
+    """Return whether the loss ignores an index of the user's choice, by the losses in its graph or in the code."""
+    nodes = [] if isinstance(graph, NotChecked) else [*graph.get_nodes_by_name("NllLoss", "NllLoss2D")]
+    if nodes:
+        return any(int(node.get_saved("ignore_index")) not in _TORCH_INDICES for node in nodes)
+    return find_unique_line(_names_index, user_written_objects(setup)) is not None
+
+
+def _names_index(node: ast.AST) -> bool:
+    return getattr(node, "arg", "") == "ignore_index"
+
+
+def _takes_no_index(node: ast.AST) -> bool:
+    """Match a call of torch's loss of classes that names no index to ignore."""
+    return call_name(node) in _CLASS_LOSSES and not any(map(_names_index, getattr(node, "keywords", [])))
 
 
 def _parameters(setup: Setup) -> list[str]:
@@ -174,11 +192,15 @@ def _copied_targets_finding(targets: CopiedTargets, line: SourceLine | None) -> 
     )
 
 
-def _ignore_edits(setup: Setup, padding: PaddingGradient) -> tuple[Edit, ...]:
-    """Return the index to ignore as an argument of the only call of torch's loss of classes in the program."""
+def _ignore_edits(setup: Setup, padding: PaddingGradient, *, chooses_index: bool) -> tuple[Edit, ...]:
+    """Return the index to ignore as an argument of the only call of torch's loss of classes in the program.
+
+    A loss that ignores no index yet is not made by a call that names one.
+    """
     if not padding.is_class or padding.is_real_target:
         return ()
-    line = find_unique_line(lambda node: call_name(node) in _CLASS_LOSSES, user_written_objects(setup))
+    matches = (lambda node: call_name(node) in _CLASS_LOSSES) if chooses_index else _takes_no_index
+    line = find_unique_line(matches, user_written_objects(setup))
     return set_option(line, _CLASS_LOSSES, "ignore_index", f"{padding.value:g}")
 
 

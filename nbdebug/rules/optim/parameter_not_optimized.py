@@ -21,6 +21,7 @@ from nbdebug.rule_engine.statement_edits import move_before_in_block
 from nbdebug.rules.examples import classifier, minimal_setup, network, points
 from nbdebug.setup import Setup
 from nbdebug.setup.attribute_paths import member_code
+from nbdebug.setup.losses import own_parameters
 from nbdebug.setup.module_lines import module_line
 from nbdebug.setup.optimizer_code import optimizer_code
 from nbdebug.setup.setup import optimized_parameters
@@ -298,11 +299,8 @@ def _place(setup: Setup, module: str, first: ParameterEntry) -> tuple[SourceLine
 
 def _unoptimized_loss_parameters(setup: Setup, optimizers: tuple[torch.optim.Optimizer, ...]) -> list[str]:
     """The trainable parameters of the loss itself, not of networks inside it, that no optimizer holds."""
-    if not isinstance(setup.loss_fn, torch.nn.Module):
-        return []
     optimized_ids = set(map(id, optimized_parameters(*optimizers)))
-    loss_parameters = setup.loss_fn.named_parameters(recurse=False)
-    return [name for name, p in loss_parameters if p.requires_grad and id(p) not in optimized_ids]
+    return [name for name, p in own_parameters(setup.loss_fn) if p.requires_grad and id(p) not in optimized_ids]
 
 
 def recreate_optimizer_fix(optimizer: torch.optim.Optimizer) -> str:

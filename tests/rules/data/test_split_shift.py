@@ -376,6 +376,26 @@ def test_split_shift_of_one_vocabulary_is_quiet_also_if_validation_labels_are_no
     assert rule_findings(word_setup(WORDS[600:], noisy), "D109") == []
 
 
+def own_cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
+    return (scores.logsumexp(1) - scores.gather(1, labels[:, None])[:, 0]).mean()
+
+
+@pytest.mark.parametrize("is_renumbered", [True, False])
+@pytest.mark.parametrize("keys", [(), ("ids", "to")])
+def test_split_shift_of_words_in_lists_of_samples_with_a_loss_of_the_users_own(
+    is_renumbered: bool, keys: tuple[str, ...]
+) -> None:
+    val_words = RENUMBERED[WORDS[600:]] if is_renumbered else WORDS[600:]
+    parts = [(WORDS[:600], TONES[:600].tolist()), (val_words, TONES[600:].tolist())]
+    train, val = (
+        [dict(zip(keys, pair, strict=True)) if keys else pair for pair in zip(*p, strict=True)] for p in parts
+    )
+    loaders = DataLoader(train, 20, shuffle=True), DataLoader(val, 20)  # type: ignore[arg-type]
+    model = nn.Sequential(nn.EmbeddingBag(40, 8), nn.Linear(8, 2))
+    findings = rule_findings(Setup(model, *loaders, loss_fn=own_cross_entropy), "D109")
+    assert len(findings) == is_renumbered
+
+
 def token_splits(unknown_share: float) -> tuple[Split, Split]:
     """Sentences of different lengths, padded with zeros; a share of the validation words is unknown, token 1."""
     generator = torch.Generator().manual_seed(5)

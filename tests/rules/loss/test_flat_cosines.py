@@ -158,6 +158,36 @@ def test_loss_on_floor_of_scaled_or_learned_cosines_is_quiet(
     assert not watched(make(), loss_fn)
 
 
+PRODUCTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "tensordot": lambda u, v: torch.tensordot(u, v, dims=([1], [1])),
+    "einsum": lambda u, v: torch.einsum("id,jd->ij", u, v),
+    "sum of products": lambda u, v: (u[:, None] * v[None]).sum(-1),
+    "inner": lambda u, v: torch.inner(u, v),
+    "similarity": lambda u, v: F.cosine_similarity(u[:, None], v[None], dim=-1),
+}
+
+
+class Stacked(Pairs):
+    """Returns both embeddings as one tensor."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return torch.stack(super().forward(x))
+
+
+@pytest.mark.parametrize("temperature", [5.0, 0.1])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_loss_on_floor_of_cosines_follows_each_way_to_write_the_product(name: str, temperature: float) -> None:
+    def loss(views: Tensor, _: Tensor) -> Tensor:
+        scores = PRODUCTS[name](views[0], views[1]) / temperature
+        return (scores.logsumexp(1) - scores.diag()).mean()
+
+    torch.manual_seed(0)
+    findings = watched(Stacked(0.3), loss)
+    assert len(findings) == (temperature > 1)
+    assert all("logits are cosines" in finding.message for finding in findings)
+    assert all("/ temperature" in (finding.where.source or "") for finding in findings)
+
+
 @pytest.mark.parametrize(
     ("make", "noise", "epochs"),
     [

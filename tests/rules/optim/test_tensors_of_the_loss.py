@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -119,3 +120,62 @@ def test_tensor_of_the_loss_that_no_optimizer_holds_is_reported(make: Callable[[
 )
 def test_other_tensors_of_the_loss_are_not_reported(make: Callable[[], Case]) -> None:
     assert findings(make) == []
+
+
+class Heads(nn.Module):
+    """A criterion whose weights are kept in a part: a dictionary, a list or a module of the user's."""
+
+    def __init__(self, part: nn.Module, read: Callable[[Any], Tensor]) -> None:
+        super().__init__()
+        self.part, self.read = part, read
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        return uncertainties(output, target, self.read(self.part))
+
+
+class Scales(nn.Module):
+    """Scales of the terms in a module of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.zeros(2))
+
+
+class Judge(nn.Module):
+    """A network of a matrix that judges the outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(torch.randn(1, 2))
+
+
+def scalar() -> nn.Parameter:
+    return nn.Parameter(torch.zeros(()))
+
+
+WEIGHTED: dict[str, Callable[[], nn.Module]] = {
+    "dictionary": lambda: Heads(nn.ParameterDict({"a": scalar(), "b": scalar()}), lambda p: torch.stack([*p.values()])),
+    "list": lambda: Heads(nn.ParameterList([scalar(), scalar()]), lambda p: torch.stack([*p])),
+    "list of one": lambda: Heads(nn.ParameterList([torch.zeros(2)]), lambda p: p[0]),
+    "module": lambda: Heads(Scales(), lambda p: p.log),
+    "list of modules": lambda: Heads(nn.ModuleList([Scales(), Scales()]), lambda p: (p[0].log + p[1].log) / 2),
+}
+FIXED: dict[str, Callable[[], nn.Module]] = {
+    "layer": lambda: Heads(nn.Linear(1, 2), lambda p: p(torch.ones(1))),
+    "norm": lambda: Heads(nn.LayerNorm(2), lambda p: p(torch.arange(2.0))),
+    "network": lambda: Heads(nn.Sequential(nn.Linear(1, 2), nn.Tanh()), lambda p: p(torch.ones(1))),
+    "matrix": lambda: Heads(Judge(), lambda p: p.matrix[0]),
+    "frozen": lambda: Heads(Scales().requires_grad_(requires_grad=False), lambda p: p.log),
+}
+
+
+@pytest.mark.parametrize("has_optimizer", [True, False])
+@pytest.mark.parametrize("name", [*WEIGHTED, *FIXED])
+def test_weights_in_parts_of_the_loss_are_its_own_unless_they_are_a_network(name: str, has_optimizer: bool) -> None:
+    def make() -> Case:
+        criterion = {**WEIGHTED, **FIXED}[name]()
+        return criterion, [*criterion.parameters()] if has_optimizer else [], lambda: None
+
+    reported = findings(make)
+    assert len(reported) == (name in WEIGHTED and not has_optimizer)
+    assert all("of the loss, so no step updates" in finding.message for finding in reported)
