@@ -136,9 +136,8 @@ class LoopMonitor(OptimizerTracking):
             *self.resumption.hooks(wrap_callback),
             self.parameter_tracker.registrations.hooks(wrap_callback),
         ]
-        writes = (self.rounded_updates, self.gradient_changes, self.weight_copy_monitor)
-        writes += self.restored_weights.write_monitors
-        traces = [monitor.write_trace for monitor in writes] + [self.weight_aliases.trace]
+        traces = [self.rounded_updates.write_trace, self.gradient_changes.write_trace, self.weight_aliases.trace]
+        traces += [self.weight_copy_monitor.write_trace, *self.restored_weights.write_traces]
         hooks += map(closing, (self.batch_alignment, *traces, self.evaluation.decisions.trace))  # type: ignore[arg-type]
         hooks += self.evaluation.hooks(wrap_callback) + self.batch_order_monitor.empty_epochs.hooks(wrap_callback)
         if (device_type := self.setup.model_device.type) == "cuda":

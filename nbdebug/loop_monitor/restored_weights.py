@@ -16,6 +16,7 @@ from nbdebug.loop_monitor.replaced_weights import ReplacedWeightsMonitor
 from nbdebug.loop_monitor.reset_weights import ResetWeightsMonitor
 from nbdebug.loop_monitor.step_groups import StepGroupMonitor
 from nbdebug.loop_monitor.weight_copies import first_values
+from nbdebug.loop_monitor.write_trace import WriteTrace
 from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.source.search import covers_line, syntax_tree
 
@@ -64,9 +65,9 @@ class RestoredWeightsMonitor:
         self.replacement_monitor, self.reset_monitor = ReplacedWeightsMonitor(model), ResetWeightsMonitor(model)
 
     @property
-    def write_monitors(self) -> tuple[ReplacedWeightsMonitor, ResetWeightsMonitor]:
-        """The monitors that trace what writes the weights."""
-        return self.replacement_monitor, self.reset_monitor
+    def write_traces(self) -> tuple[WriteTrace, WriteTrace]:
+        """The traces of what writes the weights."""
+        return self.replacement_monitor.write_trace, self.reset_monitor.write_trace
 
     @property
     def is_trace_pending(self) -> bool:
