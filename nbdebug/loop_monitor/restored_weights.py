@@ -73,11 +73,11 @@ class RestoredWeightsMonitor:
         """True if the line that writes the weights may follow the next forward pass."""
         return self.reset_monitor.is_write_expected
 
-    def on_step_end(self) -> None:
-        """Store the weights after a step."""
+    def on_step_end(self, optimizer: torch.optim.Optimizer) -> None:
+        """Store the weights after a step of an optimizer."""
         self.are_trained_weights_taken = False
         self.replacement_monitor.on_step_end()
-        self.reset_monitor.on_step_end()
+        self.reset_monitor.on_step_end(optimizer)
 
     def on_forward_begin(self, step: int, is_evaluation: bool, groups: StepGroupMonitor) -> None:
         """Record the weights of a forward pass after ``step`` steps; ``groups`` are the batches of the steps so far."""
