@@ -411,7 +411,7 @@ class LoopMonitor(OptimizerTracking):
         if self.visibility is not ALL_EVENTS:
             return self.count_untracked_step(tracked)
         tracked.on_step_end(sys._getframe(1))
-        self.attempt(self.restored_weights.on_step_end)
+        self.attempt(self.restored_weights.on_step_end, optimizer)
         self.attempt(self.double_update_counter.on_step_end, tracked, sys._getframe(1))
         self.tracked_steps += 1
         self.attempt(self.step_groups.on_step_end, optimizer)
@@ -437,7 +437,7 @@ class LoopMonitor(OptimizerTracking):
     def count_untracked_step(self, tracked: TrackedOptimizer) -> None:
         """Count a step whose events were not tracked, and reset its interval; there is only one optimizer."""
         self.batch_use_counter.reset()
-        self.attempt(self.restored_weights.on_step_end)
+        self.attempt(self.restored_weights.on_step_end, tracked.optimizer)
         self.attempt(self.step_groups.on_step_end, tracked.optimizer)
         tracked.on_untracked_step_end()
         self.plan_next_step(tracked.steps)

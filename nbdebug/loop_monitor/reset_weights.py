@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.loop_monitor.write_trace import WriteTrace
@@ -18,6 +19,9 @@ _MIN_RESETS = 2
 # Correlation of two independent samples of 64 values has a standard deviation of 1/8, and of 32 values of 0.18.
 _MAX_CORRELATION = 0.5
 _MAX_TRACES = 64  # pauses between the passes of an evaluation, in one of which the weights are written
+_MAX_GROUPS = 8  # whose options are compared
+_SCHEDULED_OPTIONS = {"lr", "momentum", "betas", "initial_lr"}
+_COMPARED_TYPES = (bool, int, float, str, tuple)
 
 _SET_GRADIENT = Tensor.grad.__set__  # type: ignore[union-attr]
 
@@ -61,19 +65,29 @@ class ResetWeightsMonitor:
         self.start_step = self.expected_step = -1
         self.steps = self.first_step = self.count = self.unreset_epochs = self.initial_resets = 0
         self.correlation = -1.0
+        self.optimizer_resets = 0
+        self.optimizer: Optimizer | None = None
+        self.optimizer_marks: list[Any] = []
         self.write_trace = _LateTrace()
 
-    def on_step_end(self) -> None:
+    def on_step_end(self, optimizer: Optimizer) -> None:
         """Store values of one matrix; trace what follows if an epoch ends, as resets come at equal intervals."""
         self.steps += 1
-        if self.parameters:
+        if self.is_comparing:
             self.latest = first_values(self.parameters[-1])
-        self.trace()
+            self.optimizer, self.optimizer_marks = optimizer, _optimizer_marks(optimizer)
+            self.trace()
+
+    @property
+    def is_comparing(self) -> bool:
+        """True unless there is no matrix, or an epoch has kept its weights: then there is nothing to report."""
+        return bool(self.parameters) and not self.unreset_epochs
 
     @property
     def is_write_expected(self) -> bool:
         """True if the next epoch begins after the latest step, and the line that writes the weights is unknown."""
-        return self.count > 0 and self.steps == self.expected_step and self.write_trace.line is None
+        is_expected = self.count > 0 and self.steps == self.expected_step and self.is_comparing
+        return is_expected and self.write_trace.line is None
 
     def trace(self) -> None:
         """Search for the line that writes the weights, until the next forward pass."""
@@ -83,7 +97,7 @@ class ResetWeightsMonitor:
     def on_forward_begin(self, is_epoch_start: bool) -> None:
         """Compare the weights at the first training pass of an epoch."""
         self.write_trace.close()
-        if is_epoch_start and self.parameters and self.start_step != self.steps:
+        if is_epoch_start and self.is_comparing and self.start_step != self.steps:
             self.expected_step, self.start_step = 2 * self.steps - max(self.start_step, 0), self.steps
             self.compare([first_values(parameter) for parameter in self.parameters])
 
@@ -101,12 +115,24 @@ class ResetWeightsMonitor:
                 self.first_step = self.steps if not self.count else self.first_step
                 self.count, self.initial_resets = self.count + 1, self.initial_resets + are_first
                 self.correlation = max(self.correlation, *known) if are_new else self.correlation
+                self.optimizer_resets += self.is_optimizer_changed
             else:
                 self.unreset_epochs += 1
         self.epoch_start_values = [*self.epoch_start_values[:1], values]
 
+    @property
+    def is_optimizer_changed(self) -> bool:
+        """True if the state of the optimizer was replaced, or its options were changed, since the latest step."""
+        marks = _optimizer_marks(self.optimizer) if self.optimizer is not None else []
+        return not _are_same(marks, self.optimizer_marks)
+
     def summary(self) -> ResetWeights | None:
-        """Return the resets, if there were two or more, and one before each epoch after the first."""
+        """Return the resets, if there were two or more, and one before each epoch after the first.
+
+        None if the optimizer was changed, too, at each of them: then each epoch is a training of its own.
+        """
+        if self.optimizer_resets == self.count:
+            return None
         if self.count < _MIN_RESETS or self.unreset_epochs or self.initial_resets not in (0, self.count):
             return None
         return ResetWeights(
@@ -117,6 +143,32 @@ class ResetWeightsMonitor:
 def _is_compared(parameter: nn.Parameter) -> bool:
     is_matrix = parameter.dim() > 1 and parameter.numel() >= _MIN_VALUES
     return is_matrix and parameter.requires_grad and parameter.is_floating_point()
+
+
+def _optimizer_marks(optimizer: Optimizer) -> list[Any]:
+    """Return what shows that the state of an optimizer is replaced, cleared or written, or that an option is changed.
+
+    Rates and momenta that a scheduler may change do not count: it stores the initial rate in each group.
+    """
+    options = [
+        (name, value)
+        for group in optimizer.param_groups[:_MAX_GROUPS]
+        for name, value in group.items()
+        if name != "params" and not ("initial_lr" in group and name in _SCHEDULED_OPTIONS)
+    ]
+    parameter = next((group["params"][-1] for group in optimizer.param_groups if group["params"]), None)
+    state = optimizer.state.get(parameter, {}) if parameter is not None else {}
+    tensors = [value for value in state.values() if isinstance(value, Tensor)]
+    counts = [len(optimizer.state), *(tensor._version for tensor in tensors)]
+    return [optimizer.state, *tensors, *counts, *(part for option in options for part in option)]
+
+
+def _are_same(values: list[Any], others: list[Any]) -> bool:
+    """Return whether containers and tensors are identical, and other values equal."""
+    return len(values) == len(others) and all(
+        value is other or (isinstance(value, _COMPARED_TYPES) and value == other)
+        for value, other in zip(values, others, strict=True)
+    )
 
 
 def _correlation(first: Tensor, second: Tensor) -> float | None:

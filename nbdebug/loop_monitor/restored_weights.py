@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from nbdebug.loop_monitor.replaced_weights import ReplacedWeightsMonitor
 from nbdebug.loop_monitor.reset_weights import ResetWeightsMonitor
 from nbdebug.loop_monitor.step_groups import StepGroupMonitor
 from nbdebug.loop_monitor.weight_copies import first_values
-from nbdebug.loop_monitor.write_trace import WriteTrace
+from nbdebug.loop_monitor.write_trace import WriteTrace, is_plain_tensor
 from nbdebug.source.location import SourceLine, get_calling_line
 from nbdebug.source.search import covers_line, syntax_tree
 
@@ -74,11 +75,11 @@ class RestoredWeightsMonitor:
         """True if the line that writes the weights may follow the next forward pass."""
         return self.reset_monitor.is_write_expected
 
-    def on_step_end(self) -> None:
-        """Store the weights after a step."""
+    def on_step_end(self, optimizer: torch.optim.Optimizer) -> None:
+        """Store the weights after a step of an optimizer."""
         self.are_trained_weights_taken = False
         self.replacement_monitor.on_step_end()
-        self.reset_monitor.on_step_end()
+        self.reset_monitor.on_step_end(optimizer)
 
     def on_forward_begin(self, step: int, is_evaluation: bool, groups: StepGroupMonitor) -> None:
         """Record the weights of a forward pass after ``step`` steps; ``groups`` are the batches of the steps so far."""
@@ -134,15 +135,17 @@ class RestoredWeightsMonitor:
         """Return how much of the change since the start remains in a state that is about to be loaded after ``step``.
 
         It is 1 for weights that are loaded on purpose: those that were evaluated, such as the best ones of a training
-        that only made them worse, and the first ones, if the trained weights were stored or if they were loaded after
-        earlier steps, too, as between several trainings.
+        that only made them worse, and the first ones, if the trained weights were stored, as their state or as other
+        tensors, or if they were loaded after earlier steps, too, as between several trainings.
         """
         current = fingerprint(self.parameters.values())
         first, kept, trained = (
             np.frombuffer(values, np.float32) for values in (self.initial_fingerprint, loaded, current)
         )
         is_repeated = any(0 < earlier < step and after == loaded for earlier, (_, after) in self.loads.items())
-        is_restart = loaded == self.initial_fingerprint and (self.are_trained_weights_taken or is_repeated)
+        is_restart = loaded == self.initial_fingerprint and (
+            self.are_trained_weights_taken or is_repeated or _has_copy(max(self.parameters.values(), key=Tensor.numel))
+        )
         if loaded in self.steps or is_restart or not len(first) == len(kept) == len(trained):
             return 1.0
         change = float(np.linalg.norm(trained - first))
@@ -168,6 +171,20 @@ class RestoredWeightsMonitor:
 def fingerprint_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """Return the parameters of a model whose values identify its weights, by name."""
     return dict([*model.named_parameters()][-_FINGERPRINT_TENSORS:])
+
+
+@torch.no_grad()
+def _has_copy(weight: Tensor) -> bool:
+    """Return whether another tensor of the process has the values of a weight, as in a copy of the model.
+
+    Asks the garbage collector for all tensors, which takes a tenth of a second at most.
+    """
+    tensors = [value for value in gc.get_objects() if is_plain_tensor(value) and value.shape == weight.shape]
+    return any(
+        tensor.data_ptr() != weight.data_ptr() and torch.equal(tensor.to(weight.device, weight.dtype), weight)
+        for tensor in tensors
+        if tensor.device.type != "meta"
+    )
 
 
 @torch.no_grad()

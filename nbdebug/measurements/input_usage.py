@@ -69,7 +69,8 @@ def find_shared_row_input(answers: EvalOutputs, size: int) -> str | None:
     """
     for name, rows in answers.inputs.items():
         try:
-            if _has_differing_rows(rows, size) and _is_only_first_read(answers, rows):
+            is_read = _has_differing_rows(rows, size) and _is_only_first_read(answers, rows)
+            if is_read and not _is_extremum_read(answers, rows):
                 return display_names([name], answers)[0]
         except NotChecked:
             continue
@@ -92,6 +93,29 @@ def _is_only_first_read(answers: EvalOutputs, rows: Tensor) -> bool:
         return False
     other = next(k for k in range(1, len(rows)) if not torch.equal(rows[k], rows[0]))
     return bool(_changed_rows(answers, rows, torch.cat([rows[other : other + 1], rows[1:]])).all())
+
+
+def _is_extremum_read(answers: EvalOutputs, rows: Tensor) -> bool:
+    """Return whether the other rows change the output if the first one has the smallest or the largest values.
+
+    Then the model reduces all rows, as by a maximum, of which the first one was the result. The values are those of
+    the batch, so that numbers of rows of an embedding stay valid. Complex numbers have no order: then it is unknown.
+    """
+    if rows.is_complex():
+        return True
+    smallest, largest = rows.amin(0, keepdim=True), rows.amax(0, keepdim=True)
+    for first, second in ((smallest, largest), (largest, smallest)):
+        different_rows = _predict_with(answers, rows, torch.cat([first, second, rows[2:]]))
+        equal_rows = _predict_with(answers, rows, first.expand_as(rows).clone())
+        if not different_rows or _do_outputs_differ(answers, different_rows, equal_rows):
+            return True
+    return False
+
+
+def _predict_with(answers: EvalOutputs, rows: Tensor, replacement: Tensor) -> tuple[Tensor, ...]:
+    """Return the outputs for other rows of an input; empty if the model raises."""
+    changed = answers.transform_inputs(lambda leaf: replacement if leaf is rows else leaf)
+    return _predict_or_empty(answers, changed, training=False)
 
 
 def _changed_rows(answers: EvalOutputs, rows: Tensor, replacement: Tensor) -> Tensor:

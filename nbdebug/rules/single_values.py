@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -26,6 +28,8 @@ _AXIS_KEEPING = frozenset(  # operations whose result has the axes of their inpu
         *("Clone", "NativeDropout", "Convolution", "NativeBatchNorm", "CudnnBatchNorm", "NativeGroupNorm"),
     }
 )
+_VIEWS = frozenset({"View", "Unsqueeze", "Squeeze", "Transpose", "T", "Permute", "Alias", "Clone", "ToCopy", "Select"})
+_OPERATIONS_OF_TWO = frozenset({"Add", "Sub", "Mul", "Div"})
 SINGLE_OUTPUT = (
     "Softmax normalizes over all outputs of a sample, and there is only one.",
     "# for one binary output, remove the softmax and use\nloss_fn = nn.BCEWithLogitsLoss()",
@@ -43,23 +47,63 @@ def is_always_single(node: Node, shape: tuple[int, ...], axis: int) -> bool:
 
 
 def is_pooled(node: Node, shape: tuple[int, ...], axis: int) -> bool:
-    """Return whether a reduction or pooling makes one value of several along an axis of the result of a node."""
+    """Return whether a reduction or pooling makes one value of several along an axis of the result of a node.
+
+    If the result has several operands, such as the terms of a sum, all of them that have the axis must be pooled: any
+    other one sets the length of the axis, and a pooled one is broadcast to it. Parameters do not count.
+    """
     visited: set[Node] = set()
     pending = [(source, axis, len(shape)) for source in node.inputs]
+    has_reduction = False
     while pending:
         source, position, count = pending.pop()
-        if source in visited:
+        if source in visited or _is_parameter(source):
             continue
         visited.add(source)
-        if source.name in _REDUCTIONS | _POOLS:
-            if _reduces(source, position, count):
-                return True
+        if source.name in _REDUCTIONS | _POOLS and _reduces(source, position, count):
+            has_reduction = True
         elif source.name == "Squeeze" and isinstance(dropped := source.get_saved("dim"), int):
             is_before = dropped % (count + 1) <= position
             pending += [(before, position + is_before, count + 1) for before in source.inputs]
-        elif source.name in _AXIS_KEEPING:
-            pending += [(before, position, count) for before in source.inputs]
-    return False
+        elif source.name in _OPERATIONS_OF_TWO and not _has_constant_axis(source, position, count):
+            pending += _aligned_operands(source, position, count)
+        elif source.name in _AXIS_KEEPING - _OPERATIONS_OF_TWO and source.function.next_functions[0][0] is not None:
+            pending.append((source.inputs[0], position, count))
+        else:
+            return False
+    return has_reduction
+
+
+def _aligned_operands(node: Node, axis: int, count: int) -> Iterator[tuple[Node, int, int]]:
+    """Yield the operands of a node that have an axis of its result, with its position and their number of axes."""
+    for source, (function, number) in zip(node.inputs, _operand_functions(node), strict=True):
+        metadata = getattr(function, "_input_metadata", None)
+        dimensions = len(metadata[number].shape) if metadata else count
+        if (position := axis - count + dimensions) >= 0:
+            yield source, position, dimensions
+
+
+def _operand_functions(node: Node) -> list[tuple[Any, int]]:
+    """Return the operations that make the operands of a node with gradients, and the numbers of their results."""
+    return [(function, number) for function, number in node.function.next_functions if function is not None]
+
+
+def _has_constant_axis(node: Node, axis: int, count: int) -> bool:
+    """Return whether an operand without a gradient has an axis of the result; of a sum, it is not known whether it has.
+
+    A product saves it, also if it is a number.
+    """
+    if len(node.inputs) == len(node.function.next_functions):
+        return False
+    saved = [value for name in ("self", "other") if isinstance(value := node.get_saved(name), Tensor)]
+    return not saved or any(value.dim() >= count - axis for value in saved)
+
+
+def _is_parameter(node: Node) -> bool:
+    """Return whether a node is a parameter or a view of all its values, whose axes have lengths of the model."""
+    while node.name in _VIEWS and len(node.inputs) == 1:
+        node = node.inputs[0]
+    return isinstance(node.variable, nn.Parameter)
 
 
 def _reduces(node: Node, axis: int, count: int) -> bool:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
+from nbdebug.loop_monitor.reset_weights import ResetWeightsMonitor
 from nbdebug.rules.examples import mlp, rings, training_setup
 from nbdebug.setup import Setup
 from tests.loop_monitor.watched_loops import all_findings, load_loop, source_line, summarize_loop
@@ -39,7 +41,7 @@ def evaluate(setup):
 def train(setup):
     torch.manual_seed(3)  # not the numbers that the model was initialized with
     model, optimizer = setup.model, setup.optimizers[0]
-    first = copy.deepcopy(model.state_dict())
+    first, first_state = copy.deepcopy(model.state_dict()), copy.deepcopy(optimizer.state_dict())
     weights = [weight.detach().clone() for weight in model.parameters()]
     for epoch in range(6):
         {before_epoch}
@@ -117,6 +119,17 @@ QUIET: dict[str, dict[str, str]] = {
     "search for a rate": {
         "before_epoch": "model.load_state_dict(first); optimizer.param_groups[0]['lr'] = 0.001 * 3**epoch"
     },
+    "settings with a loaded state of the optimizer": {
+        "before_epoch": "model.load_state_dict(first); optimizer.load_state_dict(first_state)"
+    },
+    "settings with a cleared state": {"before_epoch": "model.apply(initialize); optimizer.state.clear()"},
+    "settings with an optimizer initialized again": {
+        "before_epoch": "model.apply(initialize); optimizer.__init__(model.parameters(), lr=0.01)"
+    },
+    "rates from high to low": {
+        "before_epoch": "model.load_state_dict(first); optimizer.param_groups[0]['lr'] = 0.01 / 3**epoch"
+    },
+    "decays": {"before_epoch": "model.load_state_dict(first); optimizer.param_groups[0]['weight_decay'] = 0.1**epoch"},
     "first weights in one epoch": {"before_epoch": "epoch == 3 and model.load_state_dict(first)"},
     "weights of the epoch before": {
         "before_epoch": "model.load_state_dict(first)",
@@ -129,3 +142,19 @@ QUIET: dict[str, dict[str, str]] = {
 def test_weights_that_keep_what_they_learned_are_quiet(tmp_path: Path, name: str) -> None:
     found = all_findings(load(tmp_path / "loop.py", **QUIET[name]), setup())
     assert [finding.message for finding in found if finding.code == "T612"] == []
+
+
+def test_weights_are_no_longer_compared_after_an_epoch_that_kept_them() -> None:
+    model = mlp(8, 32, 2)
+    optimizer, monitor = torch.optim.Adam(model.parameters()), ResetWeightsMonitor(model)
+    for _ in range(3):
+        monitor.on_forward_begin(is_epoch_start=True)
+        monitor.on_step_end(optimizer)
+    assert (monitor.unreset_epochs, monitor.is_comparing, monitor.summary()) == (1, False, None)
+
+
+@pytest.mark.parametrize("scheduler", ["StepLR(optimizer, 1, 0.9)", "OneCycleLR(optimizer, 0.03, 72)"])
+def test_weights_that_are_reset_under_a_scheduler_are_found(tmp_path: Path, scheduler: str) -> None:
+    before = f"planned = planned if epoch else torch.optim.lr_scheduler.{scheduler}; model.load_state_dict(first)"
+    loop = load(tmp_path / "loop.py", before, after_epoch="planned.step()")
+    assert summarize_loop(loop, setup()).reset_weights is not None

@@ -81,6 +81,10 @@ QUIET = {
     "fast average": {"after": "model.load_state_dict(average.state_dict())"},
     "first state was the best": {"before": "evaluate(setup)", "after": "model.load_state_dict(first)"},
     "trained state stored": {"after": f"{STORED}; model.load_state_dict(first)"},
+    "copy of the trained model": {"after": "kept = copy.deepcopy(model); model.load_state_dict(first)"},
+    "clones of the trained weights": {
+        "after": "kept = [[p.detach().clone()] for p in model.parameters()]; model.load_state_dict(first)"
+    },
     "several trainings with other rates": {
         "after_epoch": "epoch == 1 and model.load_state_dict(first); optimizer.param_groups[0]['lr'] = 0.01",
         "after": "model.load_state_dict(first)",

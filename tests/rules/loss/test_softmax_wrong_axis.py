@@ -474,3 +474,57 @@ def test_l206_softmax_over_an_axis_that_was_pooled_fires(name: str) -> None:
     found = rule_findings(setup, "L206")
     assert len(found) == (name in POOLED_AXES)
     assert all("leaves one value on axis" in finding.cause for finding in found)
+
+
+class Summarized(nn.Module):
+    """Weighs the steps of a sequence by scores that a function makes of them and of the summary of a context."""
+
+    def __init__(self, score: Callable[[Tensor, Tensor, nn.Module], Tensor], steps: int) -> None:
+        super().__init__()
+        self.encode, self.summarize, self.head = nn.Linear(4, 6), nn.Linear(4, 6), nn.Linear(6, 3)
+        self.gain, self.shift = nn.Parameter(torch.ones(1, 1, 6)), nn.Parameter(torch.zeros(6))
+        self.score, self.steps = score, steps
+
+    def forward(self, x: Tensor) -> Tensor:
+        items = self.encode(x[:, None].repeat(1, self.steps, 1))
+        context = self.summarize(x[:, None] * torch.tensor([[1.0], [2.0], [-1.0]]))
+        scores: Tensor = self.head((self.score(items, context, self).softmax(1) * items).sum(1))
+        return scores
+
+
+# Scores of all steps, to which one value for each sample is broadcast: the data set the number of steps.
+BROADCAST_SUMMARIES: dict[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
+    "sum": lambda items, context, _: 2 * items + context.mean(1, keepdim=True),
+    "sum of an activation": lambda items, context, _: (items * 2 + context.mean(1, keepdim=True)).tanh(),
+    "gate": lambda items, context, _: items * context.amax(1, keepdim=True).sigmoid(),
+    "difference": lambda items, context, _: context.sum(1, keepdim=True) - items,
+    "quotient": lambda items, context, _: items / (context.sum(1, keepdim=True).exp() + 1),
+    "constant items": lambda items, context, _: items.detach() * context.mean(1, keepdim=True),
+    "summed constant items": lambda items, context, _: items.detach() + context.mean(1, keepdim=True),
+    "two summaries": lambda items, context, _: (
+        items.tanh() + context.mean(1, keepdim=True) * context.amax(1, keepdim=True)
+    ),
+}
+POOLED_SUMMARIES: dict[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
+    "summary": lambda items, context, _: context.mean(1, keepdim=True),
+    "sum of two": lambda items, context, _: context.mean(1, keepdim=True) + context.amax(1, keepdim=True),
+    "scaled": lambda items, context, _: (3 * context.mean(1, keepdim=True)).tanh() / 2,
+    "parameters": lambda items, context, part: context.mean(1, keepdim=True) * part.gain + part.shift,
+    "viewed parameters": lambda items, context, part: context.mean(1, keepdim=True) + part.shift[None, None],
+}
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+@pytest.mark.parametrize("name", BROADCAST_SUMMARIES)
+def test_l206_softmax_over_steps_with_a_broadcast_summary_is_no_error(name: str, steps: int) -> None:
+    torch.manual_seed(0)
+    setup = minimal_setup(Summarized(BROADCAST_SUMMARIES[name], steps), *points(), nn.CrossEntropyLoss())
+    assert [finding.message for finding in rule_findings(setup, "L206") if finding.severity == "error"] == []
+
+
+@pytest.mark.parametrize("name", POOLED_SUMMARIES)
+def test_l206_softmax_over_the_axis_of_a_summary_fires(name: str) -> None:
+    torch.manual_seed(0)
+    setup = minimal_setup(Summarized(POOLED_SUMMARIES[name], 4), *points(), nn.CrossEntropyLoss())
+    (finding,) = rule_findings(setup, "L206")
+    assert "leaves one value on axis 1" in finding.cause

@@ -18,6 +18,9 @@ CONDITIONS = torch.randn(64, 4, generator=GENERATOR)
 SERIES = torch.randn(64, 5, 4, generator=GENERATOR)
 TIMES = torch.randint(0, 50, (64,), generator=GENERATOR)
 
+LENGTHS = torch.arange(64, 0, -1.0)[:, None]  # sorted: the first one is the largest of each batch
+FLAGS = torch.arange(64).remainder(2)[:, None].float()
+
 _Combination = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -50,6 +53,9 @@ FAULTS: dict[str, tuple[_Combination, Tensor, int]] = {
     "broadcast sum": (lambda v, c: v + c.narrow(0, 0, 1).mean(1, keepdim=True), CONDITIONS, 6),
     "first series": (lambda v, c: joined(v, c[0].mean(0, keepdim=True)), SERIES, 10),
     "time of the first sample": (lambda v, t: v * torch.cos(0.1 * t[0]), TIMES, 6),
+    "first of sorted lengths": (lambda v, n: v / n[0], LENGTHS, 6),
+    "flag of the first sample": (lambda v, n: v * (1 + n[:1]), FLAGS, 6),
+    "whole number of the first sample": (lambda v, n: v * torch.cos(0.1 * n[0]), TIMES[:, None], 6),
     "index of the first sample": (lambda v, c: joined(v, c.index_select(0, torch.zeros(1).long())), CONDITIONS, 10),
 }
 
@@ -59,6 +65,12 @@ HEALTHY: dict[str, tuple[_Combination, Tensor, int]] = {
     "differences from the first sample": (lambda v, c: joined(v, c - c[:1]), CONDITIONS, 10),
     "mean of the batch": (lambda v, c: joined(v, c.mean(0, keepdim=True)), CONDITIONS, 10),
     "largest of the batch": (lambda v, c: joined(v, c.amax(0, keepdim=True)), CONDITIONS, 10),
+    "longest of sorted lengths": (lambda v, n: v / n.max(), LENGTHS, 6),
+    "longest of sorted whole lengths": (lambda v, n: v / n.amax(0), LENGTHS.long(), 6),
+    "shortest of sorted lengths": (lambda v, n: v / n.min(0, keepdim=True).values, LENGTHS.flip(0), 6),
+    "last of sorted times": (lambda v, n: v / n.cummax(0).values[-1], LENGTHS, 6),
+    "largest of a decreasing series": (lambda v, n: v / n.flatten(1).amax(), LENGTHS.repeat(1, 3), 6),
+    "any flag": (lambda v, n: v * (1 + n.bool().any(0)), FLAGS, 6),
     "second input unread": (lambda v, c: v, CONDITIONS, 6),
     "attention over the conditions": (lambda v, c: joined(v, torch.softmax(c @ c.T, 1) @ c), CONDITIONS, 10),
 }
