@@ -204,8 +204,9 @@ class LoopMonitor(OptimizerTracking):
     def wants_output(self) -> bool:
         """True if the next output of the model provides new information."""
         is_tracked = self.plan.marks_graphs and self.visibility is ALL_EVENTS
-        is_needed = self.plan.is_inspecting or self.evaluation.wants_output or self.restored_weights.is_trace_pending
-        return is_tracked or is_needed or self.mode_monitor.shape is None or self.evaluates_with_gradients
+        is_needed = is_tracked or self.plan.is_inspecting or self.evaluation.wants_output
+        is_new = self.mode_monitor.shape is None or self.restored_weights.is_trace_pending
+        return is_needed or is_new or self.evaluates_with_gradients
 
     @property
     def evaluates_with_gradients(self) -> bool:
