@@ -16,6 +16,7 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.measurements.forward_pass import ForwardPass
 from nbdebug.measurements.registry import measurement
 from nbdebug.preserve import seed_all
+from nbdebug.records import Record
 from nbdebug.setup import Setup
 from nbdebug.setup.evaluation_mode import in_mode
 from nbdebug.source.location import SourceLine
@@ -64,8 +65,11 @@ class CosineLogits:
 
 
 @measurement
-def cosine_logits(setup: Setup, first_pass: ForwardPass, output: Any) -> CosineLogits:
-    """The logits of the loss, if they are products of vectors of length 1, times a factor that is not learned."""
+def cosine_logits(setup: Setup, first_pass: ForwardPass, output: Any, record: Record) -> CosineLogits:
+    """The logits of the loss, if they are products of vectors of length 1, times a factor that is not learned.
+
+    They are compared with the losses of a run, so no pass is spent on them without a ``record``.
+    """
     batch, calls = first_pass.batch, list[TorchCall]()
     with torch.no_grad(), in_mode(setup.eager_model, False):
         seed_all(0)

@@ -23,8 +23,6 @@ from nbdebug.setup import Setup
 from nbdebug.setup.losses import LossKind, get_loss_kind, score_tensor
 from nbdebug.setup.source_lines import creation_line
 from nbdebug.source.location import get_location
-from nbdebug.tools.overfit.loss_floor import find_loss_floor
-from nbdebug.tools.overfit.tiny_batch import run_tiny_pass
 
 _GAPS = [0.02 * 1.35**i for i in range(23)]  # between the score of the label and the others, up to 15
 _USUAL_GAP = 2.0
@@ -83,6 +81,9 @@ def label_reward(
         )
     if reward is None or get_loss_kind(setup.loss_fn) != "other":
         return reward
+    from nbdebug.tools.overfit.loss_floor import find_loss_floor
+    from nbdebug.tools.overfit.tiny_batch import run_tiny_pass
+
     # A loss of the user's own may favor other classes than the label, such as its neighbors on a scale.
     tiny_pass = run_tiny_pass(setup, first_pass.batch)
     floor = find_loss_floor(setup, tiny_pass, range(tiny_pass.size)).value

@@ -183,7 +183,7 @@ def of_shares_before_flattening(scores: Tensor, letters: Tensor) -> Tensor:
 AXES: dict[str, tuple[Source, str, str]] = {
     "samples of time-first frames": (
         (lambda: nn.Linear(6, 5), STRIPS, LETTERS, over_samples_of_frames),
-        "Axis 1 is that of the 16 samples of the batch; the 5 classes are along axis 2.",
+        "Axis 1 holds the 16 samples of the batch; the 5 classes are along axis 2.",
         "return ctc(frames.log_softmax(2).transpose(0, 1), letters)",
     ),
     "columns of pixels": (
@@ -203,7 +203,7 @@ AXES: dict[str, tuple[Source, str, str]] = {
     ),
     "samples of single scores": (
         (lambda: nn.Sequential(nn.Flatten(), nn.Linear(72, 5), nn.LogSoftmax(0)), STRIPS, LETTERS[:, 0], nn.NLLLoss()),
-        "Axis 0 is that of the 16 samples of the batch; the 5 classes are along axis 1.",
+        "Axis 0 holds the 16 samples of the batch; the 5 classes are along axis 1.",
         "Write `log_p = logits.log_softmax(1)` (over the 5 classes).",
     ),
 }

@@ -346,4 +346,4 @@ def test_order_ignored_by_a_model_of_numbered_elements_depends_on_the_numbers(na
     reported = rule_findings(setup, "M311")
     assert [finding.severity for finding in reported] == severities
     if severities == ["note"]:
-        assert "names the elements" in str(reported[0].cause)
+        assert "identifies the elements" in str(reported[0].cause)
