@@ -96,13 +96,13 @@ def loss_on_floor(
     Documentation of torch.nn.CrossEntropyLoss: the input is expected to hold unnormalized logits. Chen et al. 2020,
     arXiv:2002.05709, table 5: the temperature of a contrastive loss.
     """
-    from nbdebug.tools.overfit.loss_floor import head_floor
-
     if isinstance(label_reward, LabelReward):
         yield _reward_finding(label_reward)
         return
     if isinstance(record, NotChecked):
         raise record
+    from nbdebug.tools.overfit.loss_floor import head_floor
+
     run_summary = settled_run_summary(record)
     if not run_summary.loss_is_known or not run_summary.is_finite:
         raise NotChecked("the loss of your loop cannot be compared with the loss of a batch")
