@@ -107,9 +107,8 @@ class ResetWeightsMonitor:
             pause_correlation = _correlation(values[-1], self.latest)
             correlations = [_correlation(*pair) for pair in zip(values, self.epoch_start_values[-1], strict=True)]
             known = [value for value in (pause_correlation, *correlations) if value is not None]
-            are_first = all(map(torch.equal, values, self.epoch_start_values[0])) and not torch.equal(
-                values[-1], self.latest
-            )
+            is_changed = not torch.equal(values[-1], self.latest)
+            are_first = is_changed and all(map(torch.equal, values, self.epoch_start_values[0]))
             are_new = pause_correlation is not None and max(known) < _MAX_CORRELATION
             if are_first or are_new:
                 self.first_step = self.steps if not self.count else self.first_step

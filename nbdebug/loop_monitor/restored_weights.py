@@ -177,7 +177,7 @@ def fingerprint_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
 def _has_copy(weight: Tensor) -> bool:
     """Return whether another tensor of the process has the values of a weight, as in a copy of the model.
 
-    Asks the garbage collector for all tensors, which takes a tenth of a second at most.
+    Asks the garbage collector for all objects, and so only when a loop loads its first weights.
     """
     tensors = [value for value in gc.get_objects() if is_plain_tensor(value) and value.shape == weight.shape]
     return any(

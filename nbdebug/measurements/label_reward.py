@@ -55,7 +55,7 @@ def label_reward(
     loss_kind: LossKind | NotChecked,
     loss_calls: list[TorchCall] | NotChecked,
 ) -> LabelReward | None:
-    """The loss of class numbers for equal scores and for the best scores, if these hardly differ; None if they do.
+    """The loss of class indices for equal scores and for the best scores, if these hardly differ; None if they do.
 
     It is that of the setup, or else that of a loop, which is called again with other scores.
     """
@@ -110,7 +110,7 @@ def _class_axis(
 
 
 def _reward_of_call(call: TorchCall) -> LabelReward | None:
-    """Measure a call of torch's cross-entropy with class numbers."""
+    """Measure a call of torch's cross-entropy with class indices."""
     arguments = bind_arguments(F.cross_entropy, call) if call.name == "cross_entropy" else None
     if arguments is None:
         return None

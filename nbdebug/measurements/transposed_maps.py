@@ -124,7 +124,7 @@ def _ratios(
     batch = answers.transform_inputs(
         lambda tensor: _with_noise(tensor, image_axis, place) if tensor is image else tensor
     )
-    response = (_maps(answers.predict(batch)[0], axis) - _maps(answers.predict(answers.batch)[0], axis)).abs()
+    response = (_maps(answers.predict(batch)[0], axis) - _maps(answers.outputs[0], axis)).abs()
     response = response.mean((0, 1))
     own, exchanged = (_window(len(response), at, 8).to(response.device) for at in (place, place[::-1]))
     rest = response[~(own | exchanged)].mean().clamp_min(float(response.max()) * 1e-3).clamp_min(1e-30)

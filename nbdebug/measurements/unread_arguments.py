@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from nbdebug.autograd.attention_calls import VIEW_CALLS, CallGraph
-from nbdebug.autograd.call_recorders import RECURRENT_CALLS, TorchCall, record_calls
+from nbdebug.autograd.call_recorders import RECURRENT_CALLS, TorchCall
 from nbdebug.hooks.module_hooks import hooked
 from nbdebug.measurements.attention_pass import few_samples
 from nbdebug.measurements.perturbation import EvalOutputs
@@ -171,9 +171,7 @@ def _are_equal(before: list[Tensor], after: list[Tensor]) -> bool:
 
 def _calls_inside(answers: EvalOutputs, path: str) -> list[TorchCall]:
     """Return the torch calls of a pass in the module at a path."""
-    calls: list[TorchCall] = []
-    with record_calls(answers.setup.eager_model, calls.append):
-        answers.predict(answers.batch)
+    calls = answers.recorded_calls(answers.batch)
     return [call for call in calls if f"{call.module}.".startswith(f"{path}.")]
 
 

@@ -209,8 +209,7 @@ def judge_call(
     They are those of the rules on models that a checkup could not ask, and of all if the loop passes other arguments
     than the checkup. Those on the shift between the arguments and the target of the loop's loss, if it is known, are
     also asked if only the tokens are other ones. With ``only_targets``, only the latter are asked, as after a watch
-    without a checkup. No rule starts after
-    ``seconds`` of the processor time of this thread.
+    without a checkup. No rule starts after ``seconds`` of the processor time of this thread.
     """
     codes = frozenset[str]() if only_targets else CALL_RULES if call.is_other else CALL_RULES - {*checked_rules}
     has_other_inputs = call.is_other or call.has_other_tokens

@@ -125,26 +125,23 @@ def _selection_of_methods(scope: Scope, value: ast.expr) -> _SeriesPart | None:
 
 def _called_value(scope: Scope, value: ast.expr) -> ast.Call | None:
     """Return the call of a function of the user whose result an expression converts or reshapes."""
-    for _ in range(_MAX_STEPS):
-        if isinstance(value, ast.Call) and scope.callee(value):
-            return value
-        converted = _unconverted(scope, value)
-        if converted is None:
-            return None
-        value = converted
-    return None
+    parts = _unconverted_parts(scope, value)
+    return next((part for part in parts if isinstance(part, ast.Call) and scope.callee(part)), None)
 
 
 def selected_part(scope: Scope, value: ast.expr) -> ast.Subscript | None:
     """Return the selection from a series that an expression converts or reshapes; None if there is none."""
+    return next((part for part in _unconverted_parts(scope, value) if isinstance(part, ast.Subscript)), None)
+
+
+def _unconverted_parts(scope: Scope, value: ast.expr) -> Iterator[ast.expr]:
+    """Yield an expression, what it converts or reshapes, what that converts, and so on."""
+    part: ast.expr | None = value
     for _ in range(_MAX_STEPS):
-        if isinstance(value, ast.Subscript):
-            return value
-        converted = _unconverted(scope, value)
-        if converted is None:
-            return None
-        value = converted
-    return None
+        if part is None:
+            return
+        yield part
+        part = _unconverted(scope, part)
 
 
 def _unconverted(scope: Scope, value: ast.expr) -> ast.expr | None:

@@ -43,10 +43,9 @@ def overfitting(
     measurements, two of them after the minimum. The last one exceeds the minimum by a ``rise`` of a tenth and by a
     thirtieth of the loss of a constant prediction, with an increasing trend, while the training loss decreased by a
     third or is close to zero. With fewer than 100 validation samples, the rise must also exceed two standard errors of
-    the mean loss, estimated as the loss of a constant prediction divided by the square root of their
-    number. It is not reported at a
-    validation score of 0.97 or more, nor if the validation loss was lowest before training: such a model never learned
-    anything for the validation samples, which has other causes.
+    the mean loss, estimated as the loss of a constant prediction divided by the square root of their number. It is not
+    reported at a validation score of 0.97 or more, nor if the validation loss was lowest before training: such a model
+    never learned anything for the validation samples, which has other causes.
 
     A loss with negative values, such as a negative similarity or a log-density, has no zero to compare with: its rise
     must exceed a tenth of its fall from the loss of a constant prediction, or from its start if that is unknown. After

@@ -82,10 +82,9 @@ def batch_mixing(
     sample for all, a mask that is repeated for the heads with ``repeat`` in place of ``repeat_interleave``, or one row
     of an input used for all samples. Intended mixing is reported as a note: attention over the batch written out,
     shuffled or shifted rows. Batch statistics in eval mode are a warning if the layer keeps no running statistics. The
-    rule also reports outputs that depend on the
-    position of a sample in the batch, outputs that come back in another order than the samples, and values that one
-    shuffled batch keeps for the next one. If a collate function concatenates samples of different sizes, as the nodes
-    of graphs, each sample is also passed alone.
+    rule also reports outputs that depend on the position of a sample in the batch, outputs that come back in another
+    order than the samples, and values that one shuffled batch keeps for the next one. If a collate function
+    concatenates samples of different sizes, as the nodes of graphs, each sample is also passed alone.
 
     ## Why it matters
     The samples of a batch are drawn at random, so information from the others is noise. Accuracy stays low, and the
