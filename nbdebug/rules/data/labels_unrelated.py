@@ -36,7 +36,7 @@ from nbdebug.rule_engine.order_edits import find_reordering
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.drawn_targets import redrawn_finding, separate_draws_finding
 from nbdebug.rules.examples import network
-from nbdebug.rules.separated_labels import crossed_finding, separate_sorts_finding, separation_finding
+from nbdebug.rules.separated_labels import collate_finding, crossed_finding, separate_sorts_finding, separation_finding
 from nbdebug.rules.transformed_targets import moved_finding, unexchanged_finding, unmoved_finding, unpaired_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line, target_start_line
@@ -90,7 +90,8 @@ def labels_unrelated(
     Predicts the label of each of some hundred samples by a kernel ridge regression on the others, then repeats this
     with shuffled labels. If there is no relation in one split, it tests for one in the other split and for labels that
     belong to the previous or the next sample. Targets of -1 and 1 are two classes. A collate function of your own gets
-    the same samples in several orders: the pairs of input and target may not depend on it. An image with a target of
+    the same samples in several orders: the pairs of input and target may not depend on it, and the target of one sample
+    may not replace those of all others. An image with a target of
     its height and width is read several times: both must be flipped, rotated and shifted alike. If an image is mirrored
     and its few real-valued targets stay the same, a linear learner of the validation images tells whether one of them
     is a position. If maps or points are mirrored with the image, two channels that are mirror images of each other must
@@ -174,7 +175,7 @@ def labels_unrelated(
     Permutation Tests for Studying Classifier Performance (2010).
     """
     if collate_misalignments:
-        yield _collate_finding(collate_misalignments[0])
+        yield replace(collate_finding(collate_misalignments[0]), explains=(*_CONSEQUENCES, "D116", "D122"))
         return
     if isinstance(crossed_targets, CrossedTargets):
         yield replace(crossed_finding(crossed_targets), explains=_CONSEQUENCES)
@@ -371,22 +372,6 @@ def _lists_names(node: ast.AST) -> bool:
     """Match calls that list or sort names, without a key."""
     has_key = isinstance(node, ast.Call) and any(keyword.arg == "key" for keyword in node.keywords)
     return call_name(node) in _LISTING_CALLS and not has_key
-
-
-def _collate_finding(misalignment: CollateMisalignment) -> Finding:
-    """Report a collate function that orders inputs and targets differently."""
-    split = "validation" if misalignment.split == "val" else "training"
-    return Finding(
-        message=f"collate_fn pairs inputs with the targets of other samples: if the same {misalignment.samples} "
-        f"{split} samples are passed in another order, {misalignment.changed} of them get another target.",
-        where=get_location(misalignment.line),
-        cause=f"collate_fn {misalignment.change}.",
-        fix="batch = sorted(batch, key=lambda sample: len(sample[0]), reverse=True)   # before inputs and targets are "
-        "taken from it",
-        setup_fix="sort before collation",
-        evidence={"samples": misalignment.samples, "changed": misalignment.changed, "split": misalignment.split},
-        explains=_CONSEQUENCES,
-    )
 
 
 def _transposed_finding(setup: Setup, transposed: TransposedTarget) -> Finding:
