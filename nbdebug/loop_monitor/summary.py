@@ -50,6 +50,7 @@ from nbdebug.loop_monitor.step_groups import StepGroups
 from nbdebug.loop_monitor.training_averages import TrainingAverage
 from nbdebug.loop_monitor.triplet_passes import RecordedTriplets
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
+from nbdebug.loop_monitor.undone_updates import UndoneUpdates
 from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.loop_monitor.wrong_decisions import TwoValuedDecisions, WrongDecision
@@ -164,6 +165,7 @@ class LoopSummary:
     replaced_weights: ReplacedWeights | None = None
     reset_weights: ResetWeights | None = None
     undone_training: UndoneTraining | None = None
+    undone_updates: UndoneUpdates | None = None
     fold_evaluations: tuple[FoldEvaluation, ...] = ()
     untied_parameters: tuple[tuple[str, str], ...] = ()
     empty_epochs: EmptyEpochs | None = None
@@ -285,6 +287,7 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         restored_weights=monitor.restored_weights.summary(monitor.row_steps),
         weight_replacements=monitor.restored_weights.replacements(monitor.row_steps),
         replaced_weights=monitor.restored_weights.replacement_monitor.summary(),
+        undone_updates=monitor.restored_weights.undone_updates.summary() if has_one_optimizer else None,
         undone_training=monitor.restored_weights.undone_training(
             monitor.row_steps, len(monitor.step_groups.epoch_starts)
         )
