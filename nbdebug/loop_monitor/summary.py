@@ -16,6 +16,7 @@ from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.correct_counts import CorrectCount
 from nbdebug.loop_monitor.empty_epochs import EmptyEpochs
 from nbdebug.loop_monitor.evaluated_copies import EvaluatedCopy
+from nbdebug.loop_monitor.evaluated_inputs import ChangedInputs
 from nbdebug.loop_monitor.evaluation_monitor import StaleInputs, TrainingEvaluations
 from nbdebug.loop_monitor.event_stacks import Stack
 from nbdebug.loop_monitor.fold_data import FoldEvaluation
@@ -182,6 +183,7 @@ class LoopSummary:
     shared_list: SharedList | None = None
     shared_meter: SharedMeter | None = None
     stale_inputs: StaleInputs | None = None
+    evaluated_inputs: ChangedInputs = field(default_factory=ChangedInputs)
     evaluated_copy: EvaluatedCopy | None = None
     stale_predictions: tuple[StalePredictions, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
@@ -308,6 +310,7 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         shared_list=monitor.evaluation.shared_lists.first,
         shared_meter=monitor.evaluation.shared_meters.summary(),
         stale_inputs=monitor.evaluation.stale_inputs.summary(),
+        evaluated_inputs=monitor.evaluation.inputs.summary(),
         evaluated_copy=monitor.evaluation.copies.summary(),
         stale_predictions=monitor.evaluation.stale_predictions.summary(),
         batch_averages=monitor.evaluation.batch_averages.summary(),
