@@ -34,7 +34,7 @@ from nbdebug.measurements.unmoved_targets import UnmovedTarget
 from nbdebug.records import Record
 from nbdebug.rule_engine.order_edits import find_reordering
 from nbdebug.rule_engine.rule_registry import rule
-from nbdebug.rules.drawn_targets import redrawn_finding, separate_draws_finding
+from nbdebug.rules.drawn_targets import drawn_inputs_finding, redrawn_finding, separate_draws_finding
 from nbdebug.rules.examples import network
 from nbdebug.rules.separated_labels import collate_finding, crossed_finding, separate_sorts_finding, separation_finding
 from nbdebug.rules.transformed_targets import moved_finding, unexchanged_finding, unmoved_finding, unpaired_finding
@@ -160,6 +160,10 @@ def labels_unrelated(
     In the first step of your loop, draws are followed through the torch calls. A target that comes from draws alone is
     unrelated to the inputs if none of them reaches the prediction, while another draw of its shape does.
 
+    Inputs are random numbers if all tensors that the model receives in the first step come from draws alone, while the
+    loss depends on the batch and validation passes receive the inputs of their batches. No training pass that is
+    inspected may receive those of its batch.
+
     In your loop, exactly: the inputs are those of a batch in another order while the targets are in the loader's order,
     or the reverse, or the targets are those of another batch; in more than half of at least ``least`` = 3 inspected
     steps. Inputs that are sorted and whose outputs are put back in order do not count, and neither do mixed samples.
@@ -198,7 +202,9 @@ def labels_unrelated(
     if isinstance(loop, LoopSummary):
         of_loop = [*_loop_findings(loop, least)]
         yield from of_loop
-        if not of_loop and (draws := loop.batch_alignment.separate_draws):
+        if loop.batch_alignment.replaces_inputs_in_training and loop.batch_alignment.drawn_inputs:
+            yield replace(drawn_inputs_finding(loop.batch_alignment.drawn_inputs), explains=_CONSEQUENCES)
+        elif not of_loop and (draws := loop.batch_alignment.separate_draws):
             yield replace(separate_draws_finding(draws), explains=_CONSEQUENCES)
         elif not of_loop and _has_learned_nothing(record, reference) and (targets := redrawn_targets.targets):
             yield replace(redrawn_finding(targets), explains=_CONSEQUENCES)
