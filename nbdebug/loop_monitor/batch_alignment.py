@@ -14,7 +14,7 @@ from torch import Tensor
 from nbdebug.autograd import Graph
 from nbdebug.autograd.tracing import record_user_lines
 from nbdebug.loop_monitor.row_relations import RowRelation, RowSample, find_row_relation, is_reordered
-from nbdebug.loop_monitor.separate_draws import SeparateDraws
+from nbdebug.loop_monitor.separate_draws import DrawnInputs, SeparateDraws
 from nbdebug.setup.losses import score_tensor
 from nbdebug.source.location import SourceLine, get_line_from_traceback
 from nbdebug.tensors.pytree import tree_map, tree_tensors
@@ -65,7 +65,7 @@ class BatchAlignment:
     the output a gradient of zeros. ``replaced_arguments`` are the numbers of the tensor arguments that never were a
     tensor of the loader's batch. In ``foreign_target_steps``, the loss compared the output with a tensor that no batch
     contains, such as a bootstrapped target. ``separate_draws`` is a random target of the first step that is drawn apart
-    from what the model receives.
+    from what the model receives. ``drawn_inputs`` are those of the first step if they do not depend on the batch.
     """
 
     checked_steps: int = 0
@@ -79,6 +79,12 @@ class BatchAlignment:
     replaced_arguments: frozenset[int] = frozenset()
     foreign_target_steps: int = 0
     separate_draws: SeparateDraws | None = None
+    drawn_inputs: DrawnInputs | None = None
+
+    @property
+    def replaces_inputs_in_training(self) -> bool:
+        """True if training inputs are drawn without the batch, and validation inputs are those of their batches."""
+        return self.drawn_inputs is not None and "val" in self.scales and self.scales["val"].is_identity
 
     @property
     def has_foreign_targets(self) -> bool:
@@ -144,6 +150,7 @@ class BatchAlignmentMonitor:
         self.changed_inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self.row_use = _RowUseCounter()
         self.separate_draws: SeparateDraws | None = None
+        self.drawn_inputs: DrawnInputs | None = None
         self.loss_line: SourceLine | None = None
         self.line_recording = ExitStack()
         self.sampled_arguments, self.loader_arguments = set[int](), set[int]()
@@ -303,6 +310,7 @@ class BatchAlignmentMonitor:
             frozenset(self.sampled_arguments - self.loader_arguments),
             self.foreign_target_steps,
             self.separate_draws,
+            self.drawn_inputs if not any(self.relations["train"]) else None,
         )
 
 

@@ -19,6 +19,7 @@ from nbdebug.tensors.pytree import tree_tensors
 MIN_DECISIONS = 2
 _MAX_TRACES, _MIN_ROWS = 64, 8
 _COMPARING_CALLS = {"eq", "ne", "sub", "rsub", "subtract"}  # a difference compares values of a regression
+_LOSS_ENDINGS = ("loss", "entropy", "entropy_with_logits")
 _INDEXING_CALLS = {"argmax", "argmin", "max", "min", "topk", "sort", "argsort"}
 
 
@@ -26,7 +27,8 @@ class DecisionTrace(CallTrace):
     """Counts, by line and call, the indices that torch returns along an axis of one value, which are all zero.
 
     An index along such an axis is recognized by its values: there are as many as there are scores, and all are zero.
-    All calls are passed to ``wrong_decisions`` too, and the operands of comparisons to ``on_comparison``.
+    All calls are passed to ``wrong_decisions`` too, the operands of comparisons to ``on_comparison``, and those of
+    comparisons and losses to ``on_operands``.
     """
 
     max_uses = _MAX_TRACES
@@ -34,6 +36,7 @@ class DecisionTrace(CallTrace):
     def __init__(self, wrong_decisions: WrongDecisionCounter, on_comparison: Callable[[Any, Any], None]) -> None:
         super().__init__()
         self.wrong_decisions, self.on_comparison = wrong_decisions, on_comparison
+        self.on_operands: Callable[[Any, Any], None] = lambda *_: None
         self.sizes: set[int] = set()
         self.counts = Counter[tuple[SourceLine, str]]()
 
@@ -51,8 +54,12 @@ class DecisionTrace(CallTrace):
         self.counts.clear()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.addresses and len(args) > 1 and getattr(func, "__name__", "").strip("_") in _COMPARING_CALLS:
+        name = getattr(func, "__name__", "").strip("_") if self.addresses and len(args) > 1 else ""
+        if name in _COMPARING_CALLS:
             self.attempt(self.on_comparison, *args[:2])
+        is_judging = name in _COMPARING_CALLS or name.endswith(_LOSS_ENDINGS)
+        if is_judging and calling_line(sys._getframe(1)) is not None:  # no comparison of this debugger
+            self.attempt(self.on_operands, *args[:2])
         result = func(*args, **(kwargs or {}))
         if self.addresses and args:
             self.attempt(self.record_result, func, args, result, sys._getframe(1))

@@ -20,6 +20,7 @@ from nbdebug.loop_monitor.broadcast_comparisons import ComparisonMonitor
 from nbdebug.loop_monitor.constant_decisions import DecisionMonitor
 from nbdebug.loop_monitor.correct_counts import CorrectCountMonitor
 from nbdebug.loop_monitor.evaluated_copies import EvaluatedCopyMonitor
+from nbdebug.loop_monitor.evaluated_inputs import EvaluatedInputMonitor
 from nbdebug.loop_monitor.fold_data import FoldDataMonitor
 from nbdebug.loop_monitor.shared_lists import SharedListMonitor
 from nbdebug.loop_monitor.shared_meters import SharedMeterMonitor
@@ -150,17 +151,27 @@ class EvaluationMonitor:
         self.stale_predictions = StalePredictionMonitor(setup.val_loader is not None)
         self.batches, self.folds = _EvaluatedBatches(setup.train_loader), FoldDataMonitor(setup.eager_model)
         self.shared_lists, self.stale_inputs = SharedListMonitor(), _StaleInputMonitor()
-        self.shared_meters = SharedMeterMonitor()
+        self.shared_meters, self.inputs = SharedMeterMonitor(), EvaluatedInputMonitor()
+        self.decisions.trace.on_operands = self.inputs.on_operands
         can_trace = setup.val_loader is not None and not setup.is_compiled  # hooks on all modules disturb a compiler
         self.copies = EvaluatedCopyMonitor(setup.eager_model, can_trace)
         of_both = self.correct_counts, self.decisions, self.batch_averages, self.stale_predictions
-        self.of_outputs = *of_both, self.comparisons
-        self.of_batches = self.batches, self.shared_lists, self.shared_meters, self.stale_inputs, self.copies, *of_both
+        self.of_outputs = *of_both, self.comparisons, self.inputs
+        self.of_batches = (
+            self.batches,
+            self.inputs,
+            self.shared_lists,
+            self.shared_meters,
+            self.stale_inputs,
+            self.copies,
+            *of_both,
+        )
 
     def on_forward_begin(self, steps: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Record the start of a pass after some steps."""
         self.decisions.two_valued.on_forward_begin(steps)
         self.stale_inputs.on_forward_begin(steps, args, kwargs)
+        self.inputs.on_forward_begin(args, kwargs)
         self.copies.on_forward_begin()
 
     @property

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from nbdebug.loop_monitor.replaced_weights import ReplacedWeightsMonitor
 from nbdebug.loop_monitor.reset_weights import ResetWeightsMonitor
 from nbdebug.loop_monitor.step_groups import StepGroupMonitor
+from nbdebug.loop_monitor.undone_updates import UndoneUpdateMonitor
 from nbdebug.loop_monitor.weight_copies import first_values
 from nbdebug.loop_monitor.write_trace import WriteTrace, is_plain_tensor
 from nbdebug.source.location import SourceLine, get_calling_line
@@ -64,11 +65,14 @@ class RestoredWeightsMonitor:
         self.initial_fingerprint, self.last_load = b"", UndoneTraining(0, 1.0, None)
         self.are_trained_weights_taken = False
         self.replacement_monitor, self.reset_monitor = ReplacedWeightsMonitor(model), ResetWeightsMonitor(model)
+        replacements = self.replacement_monitor
+        self.undone_updates = UndoneUpdateMonitor(replacements.parameters, replacements.values)
 
     @property
-    def write_traces(self) -> tuple[WriteTrace, WriteTrace]:
+    def write_traces(self) -> tuple[WriteTrace, ...]:
         """The traces of what writes the weights."""
-        return self.replacement_monitor.write_trace, self.reset_monitor.write_trace
+        monitors = self.replacement_monitor, self.reset_monitor, self.undone_updates
+        return tuple(monitor.write_trace for monitor in monitors)
 
     @property
     def is_trace_pending(self) -> bool:
@@ -79,12 +83,14 @@ class RestoredWeightsMonitor:
         """Store the weights after a step of an optimizer."""
         self.are_trained_weights_taken = False
         self.replacement_monitor.on_step_end()
+        self.undone_updates.on_step_end(self.replacement_monitor.latest)
         self.reset_monitor.on_step_end(optimizer)
 
     def on_forward_begin(self, step: int, is_evaluation: bool, groups: StepGroupMonitor) -> None:
         """Record the weights of a forward pass after ``step`` steps; ``groups`` are the batches of the steps so far."""
         if not step and not self.initial_fingerprint:
             self.initial_fingerprint = fingerprint(self.parameters.values())
+        self.undone_updates.on_forward_begin(step)
         self.replacement_monitor.on_forward_begin(is_evaluation)
         self.reset_monitor.on_forward_begin(not is_evaluation and groups.is_at_epoch_start)
         if is_evaluation:

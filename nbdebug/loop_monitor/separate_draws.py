@@ -42,6 +42,18 @@ class SeparateDraws:
 
 
 @dataclass(frozen=True)
+class DrawnInputs:
+    """Inputs of the model that come from random draws alone, while the loss depends on the batch.
+
+    ``shape`` is that of an input of the batch, and ``call`` draws it on ``line``.
+    """
+
+    shape: tuple[int, ...]
+    call: str
+    line: SourceLine | None
+
+
+@dataclass(frozen=True)
 class _Draw:
     """Real random numbers: a copy, the function that drew them, and the user's stack, innermost first."""
 
@@ -138,6 +150,16 @@ class DrawTrace:
         """Return the draws of the first target of a loss that is drawn apart from what its prediction depends on."""
         found = (self.judge(*self.comparisons[number]) for number in sorted(self.origin(loss).comparisons))
         return next(filter(None, found), None)
+
+    def find_drawn_inputs(self, arguments: Sequence[Tensor], batch: Sequence[Tensor]) -> DrawnInputs | None:
+        """Return the draws that make all arguments of a pass, of which the first has the shape of a part of a batch."""
+        origins = [self.origin(argument) for argument in arguments]
+        is_drawn = all(o.draws and not o.has_data and not o.has_parameters for o in origins)
+        has_shape = any(part.is_floating_point() and part.shape == arguments[0].shape for part in batch if arguments)
+        if not is_drawn or not has_shape or arguments[0].requires_grad:
+            return None
+        draw = self.draws[max(origins[0].draws)]
+        return DrawnInputs(tuple(arguments[0].shape), draw.call, draw.stack[0] if draw.stack else None)
 
     def judge(self, target: Tensor, predicted: _Origin, drawn: _Origin) -> SeparateDraws | None:
         """Return the draws of a target and of its prediction if they have nothing in common."""

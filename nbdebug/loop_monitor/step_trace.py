@@ -18,7 +18,7 @@ from nbdebug.autograd.broadcasts import ELEMENTWISE_LOSSES, Broadcast, Broadcast
 from nbdebug.autograd.call_recorders import TorchCall
 from nbdebug.distributed.parallel_models import is_sharded
 from nbdebug.exceptions import SetupError
-from nbdebug.loop_monitor.separate_draws import DrawTrace, SeparateDraws
+from nbdebug.loop_monitor.separate_draws import DrawnInputs, DrawTrace, SeparateDraws
 from nbdebug.loop_monitor.write_trace import LoopMode
 from nbdebug.setup import Batch, Setup
 from nbdebug.setup.losses import score_tensor
@@ -37,7 +37,8 @@ class TracedStep:
 
     The inputs of the batch are the arguments that the loop has passed to the model. ``has_hooks`` tells whether the
     step registered hooks on tensors, which every backward pass would call. ``passes`` is the number of training passes
-    of the model in the step, ``separate_draws`` a target that is drawn apart from what the model receives.
+    of the model in the step, ``separate_draws`` a target that is drawn apart from what the model receives, and
+    ``drawn_inputs`` inputs that are drawn while the loss depends on the batch.
     ``argument_lines`` are the user's lines that made tensor arguments of the model in the step, by their numbers;
     ``maker_lines`` are those that made tensors before the model ran.
     """
@@ -53,6 +54,7 @@ class TracedStep:
     has_hooks: bool
     passes: int = 1
     separate_draws: SeparateDraws | None = None
+    drawn_inputs: DrawnInputs | None = None
     argument_lines: Mapping[int, SourceLine] = field(default_factory=dict)
     maker_lines: Mapping[Tensor, SourceLine] = field(default_factory=dict)
 
@@ -84,6 +86,7 @@ class StepTrace(LoopMode):
         self.has_hooks, self.passes = False, 0
         self.loss_calls: list[TorchCall] = []
         self.draw_trace = DrawTrace()
+        self.drawn_inputs: DrawnInputs | None = None
         self.maker_lines: MutableMapping[Tensor, SourceLine] = WeakTensorKeyDictionary()
         self.argument_lines: dict[int, SourceLine] = {}
 
@@ -129,6 +132,8 @@ class StepTrace(LoopMode):
                 self.batch = self.earlier_batch
             self.earlier_batch = None
             self.passes += 1
+            own = tree_tensors(self.batch.args)
+            self.drawn_inputs = self.draw_trace.find_drawn_inputs(tree_tensors((args, kwargs)), own)
             self.batch = replace(self.batch, args=args, kwargs=kwargs)
             lines = enumerate(map(self.maker_lines.get, tree_tensors((args, kwargs))))
             self.argument_lines = {number: line for number, line in lines if line is not None}
@@ -154,6 +159,8 @@ class StepTrace(LoopMode):
             calls = self.kl_divergences, self.loss_calls
             step = TracedStep(batch, self.trace, output, roots[0], *broadcasts, *calls, self.has_hooks, self.passes)
             draws = self.draw_trace.find_separate_draws(roots[0])
+            if self.passes == 1 and self.draw_trace.origin(roots[0]).has_data:
+                step = replace(step, drawn_inputs=self.drawn_inputs)
             step = replace(step, separate_draws=draws, argument_lines=self.argument_lines, maker_lines=self.maker_lines)
         self.close()
         error, self.error = self.error, None

@@ -16,6 +16,7 @@ from nbdebug.loop_monitor.constant_decisions import ConstantDecision
 from nbdebug.loop_monitor.correct_counts import CorrectCount
 from nbdebug.loop_monitor.empty_epochs import EmptyEpochs
 from nbdebug.loop_monitor.evaluated_copies import EvaluatedCopy
+from nbdebug.loop_monitor.evaluated_inputs import ChangedInputs
 from nbdebug.loop_monitor.evaluation_monitor import StaleInputs, TrainingEvaluations
 from nbdebug.loop_monitor.event_stacks import Stack
 from nbdebug.loop_monitor.fold_data import FoldEvaluation
@@ -50,6 +51,7 @@ from nbdebug.loop_monitor.step_groups import StepGroups
 from nbdebug.loop_monitor.training_averages import TrainingAverage
 from nbdebug.loop_monitor.triplet_passes import RecordedTriplets
 from nbdebug.loop_monitor.unbounded_losses import HomogeneousLoss
+from nbdebug.loop_monitor.undone_updates import UndoneUpdates
 from nbdebug.loop_monitor.weight_aliases import WeightAlias
 from nbdebug.loop_monitor.weight_copies import StateDictLoads, WeightCopy
 from nbdebug.loop_monitor.wrong_decisions import TwoValuedDecisions, WrongDecision
@@ -164,6 +166,7 @@ class LoopSummary:
     replaced_weights: ReplacedWeights | None = None
     reset_weights: ResetWeights | None = None
     undone_training: UndoneTraining | None = None
+    undone_updates: UndoneUpdates | None = None
     fold_evaluations: tuple[FoldEvaluation, ...] = ()
     untied_parameters: tuple[tuple[str, str], ...] = ()
     empty_epochs: EmptyEpochs | None = None
@@ -180,6 +183,7 @@ class LoopSummary:
     shared_list: SharedList | None = None
     shared_meter: SharedMeter | None = None
     stale_inputs: StaleInputs | None = None
+    evaluated_inputs: ChangedInputs = field(default_factory=ChangedInputs)
     evaluated_copy: EvaluatedCopy | None = None
     stale_predictions: tuple[StalePredictions, ...] = ()
     batch_averages: tuple[BatchAverage, ...] = ()
@@ -285,6 +289,7 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         restored_weights=monitor.restored_weights.summary(monitor.row_steps),
         weight_replacements=monitor.restored_weights.replacements(monitor.row_steps),
         replaced_weights=monitor.restored_weights.replacement_monitor.summary(),
+        undone_updates=monitor.restored_weights.undone_updates.summary() if has_one_optimizer else None,
         undone_training=monitor.restored_weights.undone_training(
             monitor.row_steps, len(monitor.step_groups.epoch_starts)
         )
@@ -305,6 +310,7 @@ def summarize_loop(monitor: LoopMonitor, relative_rates: Sequence[float]) -> Loo
         shared_list=monitor.evaluation.shared_lists.first,
         shared_meter=monitor.evaluation.shared_meters.summary(),
         stale_inputs=monitor.evaluation.stale_inputs.summary(),
+        evaluated_inputs=monitor.evaluation.inputs.summary(),
         evaluated_copy=monitor.evaluation.copies.summary(),
         stale_predictions=monitor.evaluation.stale_predictions.summary(),
         batch_averages=monitor.evaluation.batch_averages.summary(),

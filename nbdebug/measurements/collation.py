@@ -13,7 +13,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+    default_collate,
+)
 
 from nbdebug.autograd.call_recorders import CallRecorder, TorchCall
 from nbdebug.autograd.tracing import ModuleStack
@@ -30,10 +38,11 @@ from nbdebug.tensors.pytree import tree_leaves
 from nbdebug.tensors.row_search import get_row_keys
 
 _MAX_SAMPLES, _MIN_SAMPLES, _MAX_SECONDS = 32, 6, 0.2
+_SHARED_SAMPLES = 8  # of a batch, each of which is passed first and last
 _ORDERS = 3  # other orders in which the samples are passed
 _ORDER_SEED = 20_231  # not that of `collate`: a function that permutes its samples would draw the first order itself
 _Rows = list[Hashable]
-MovedRows = Literal["inputs", "targets", "both"]
+MovedRows = Literal["inputs", "targets", "both", "first label", "last label"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,8 @@ class CollateMisalignment:
     not have the order of the samples, else the first line of the collate function. Inputs are sorted by length on
     purpose, so that it is then the line that leaves the targets in their order, unless they were taken from the samples
     before the same function sorts the inputs. ``moved`` tells which of the two rows have another order than the
-    samples, and ``is_by_length`` whether they are in the order of their lengths.
+    samples, and ``is_by_length`` whether they are in the order of their lengths. It is "first label" or "last label" if
+    all rows get the target of one sample; ``line`` then makes the target.
     """
 
     split: str
@@ -57,11 +67,18 @@ class CollateMisalignment:
     @property
     def change(self) -> str:
         """What the collate function does to the order of inputs and targets, as the predicate of a sentence."""
+        if self.is_shared:
+            return "repeats the target of one sample"
         if self.moved == "both":
             return "sorts or selects the inputs and the targets separately"
         kept = "targets" if self.moved == "inputs" else "inputs"
         change = f"sorts the {self.moved} by length" if self.is_by_length else f"puts the {self.moved} in another order"
         return f"{change} and leaves the {kept} in the order of the batch"
+
+    @property
+    def is_shared(self) -> bool:
+        """True if all rows get the target of one sample."""
+        return self.moved in ("first label", "last label")
 
 
 def collates_by_user(loader: Any) -> bool:
@@ -84,7 +101,10 @@ def collate_misalignments(setup: Setup) -> list[CollateMisalignment]:
     """The splits whose collate function pairs inputs with the targets of other samples."""
     loaders = {"train": setup.train_loader, "val": setup.val_loader}
     checked = {split: loader for split, loader in loaders.items() if collates_by_user(loader)}
-    results = [_find_misalignment(setup, split, loader) for split, loader in checked.items()]
+    results = [
+        _find_misalignment(setup, split, loader) or _find_shared_target(setup, split, loader)
+        for split, loader in checked.items()
+    ]
     return [result for result in results if result is not None]
 
 
@@ -126,6 +146,57 @@ def _find_misalignment(setup: Setup, split: str, loader: DataLoader[Any]) -> Col
     line = _separating_line(loader, reordering_line) if moved == "inputs" and is_by_length else reordering_line
     line = line or lines.by_tensor.get(id(tensor)) or get_definition_line(loader.collate_fn)
     return CollateMisalignment(split, len(samples), changes[number], line, moved, is_by_length)
+
+
+def _find_shared_target(setup: Setup, split: str, loader: DataLoader[Any]) -> CollateMisalignment | None:
+    """Return that all rows of a batch get the target of its first or its last sample; None if they do not.
+
+    A target that all samples of a batch have in common, such as their mean or the size of the batch, does not depend on
+    the order in which they are passed. Batches that a sampler of the user's own composes may have one target each.
+    """
+    try:
+        samples = _spread_samples(loader)
+        count = len(samples)
+        if count < _MIN_SAMPLES:
+            return None
+        with CallLines() as lines:
+            batches = [collate(setup, loader, samples)]
+        orders = [torch.roll(torch.arange(count), shift).tolist() for shift in range(count)]
+        batches += [collate(setup, loader, [samples[index] for index in order]) for order in orders[1:]]
+        own = [_targets(collate(setup, loader, [sample] * count)) for sample in samples]
+    except Exception:  # samples that are not readable or not collatable are reported elsewhere
+        return None
+    tensors = [[t for t in _targets(batch) if t.dim() and len(t) == count] for batch in batches]
+    if not all(tensors) or not any(
+        len(t) == count and not _is_constant(t, count) for t in _inputs(batches[0]) if t.dim()
+    ):
+        return None
+    if not all(_is_constant(target, count) for targets in tensors for target in targets):
+        return None
+    number = next(index for index, target in enumerate(_targets(batches[0])) if target is tensors[0][0])
+    own_rows = [targets[number][0] for targets in own]
+    changed = sum(not torch.equal(row, _targets(batches[0])[number][0]) for row in own_rows)
+    for moved, position in (("first label", 0), ("last label", -1)):
+        pairs = zip(batches, (order[position] for order in orders), strict=True)
+        if changed and all(torch.equal(_targets(batch)[number][0], own_rows[index]) for batch, index in pairs):
+            line = lines.by_tensor.get(id(tensors[0][0])) or get_definition_line(loader.collate_fn)
+            return CollateMisalignment(split, count, changed, line, moved)  # type: ignore[arg-type]
+    return None
+
+
+def _spread_samples(loader: DataLoader[Any]) -> list[Any]:
+    """Return a few samples that a batch of torch's own samplers may hold; none if batches have a single sample."""
+    sampler, batch_sampler = loader.sampler, loader.batch_sampler
+    if type(batch_sampler) is not BatchSampler or batch_sampler.batch_size < _MIN_SAMPLES:
+        return []
+    if type(sampler) is SequentialSampler:
+        indices: Sequence[int] = range(min(batch_sampler.batch_size, len(sampler)))
+    elif type(sampler) in (RandomSampler, SubsetRandomSampler, WeightedRandomSampler):
+        indices = get_visited_indices(loader)
+    else:
+        return []
+    order = torch.randperm(len(indices), generator=torch.Generator().manual_seed(_ORDER_SEED))
+    return [loader.dataset[indices[position]] for position in order[:_SHARED_SAMPLES].tolist()]
 
 
 def _separating_line(loader: DataLoader[Any], sorting_line: SourceLine | None) -> SourceLine | None:

@@ -1,9 +1,9 @@
-"""Targets that are random numbers of their own, drawn when a sample is read or in a step of the loop."""
+"""Targets or inputs that are random numbers of their own, drawn when a sample is read or in a step of the loop."""
 
 from __future__ import annotations
 
 from nbdebug.finding import Finding
-from nbdebug.loop_monitor.separate_draws import SeparateDraws
+from nbdebug.loop_monitor.separate_draws import DrawnInputs, SeparateDraws
 from nbdebug.measurements.redrawn_targets import RedrawnTargets
 from nbdebug.source.location import get_location, get_related_lines
 
@@ -52,4 +52,17 @@ def separate_draws_finding(draws: SeparateDraws) -> Finding:
             "correlation": draws.correlation,
             "line of the target": draws.target_line.present.number if draws.target_line else None,
         },
+    )
+
+
+def drawn_inputs_finding(inputs: DrawnInputs) -> Finding:
+    """Report random numbers that the model is trained on in place of the inputs of the batch."""
+    return Finding(
+        message=f"In training, the model receives random numbers: {inputs.call} draws its input of shape "
+        f"{inputs.shape}, which does not depend on the batch. The loss depends on the targets of the batch. In "
+        "evaluations, the model receives the inputs of the batch.",
+        where=get_location(inputs.line),
+        cause="A random tensor, such as one that was used to try shapes, takes the place of the inputs.",
+        fix="output = model(x)   # x: the inputs of the batch",
+        evidence={"shape": inputs.shape, "call": inputs.call},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nbdebug.finding import Finding
+from nbdebug.measurements.collation import CollateMisalignment
 from nbdebug.measurements.crossed_targets import CrossedTargets
 from nbdebug.measurements.label_alignment import LabelAlignment, LabelLag, UnequalLengths
 from nbdebug.measurements.separate_orders import SeparateOrders
@@ -96,4 +97,41 @@ def crossed_finding(targets: CrossedTargets) -> Finding:
         cause="The loss puts this target in another order than the outputs, such as by flip, roll or an index.",
         fix="Remove the flip, roll or index from the loss, so that it compares output[i] with target[i].",
         evidence={"target": targets.target, "pairs": [list(pair) for pair in targets.pairs]},
+    )
+
+
+def collate_finding(misalignment: CollateMisalignment) -> Finding:
+    """Report a collate function that orders inputs and targets differently."""
+    if misalignment.is_shared:
+        return _shared_target_finding(misalignment)
+    split = "validation" if misalignment.split == "val" else "training"
+    return Finding(
+        message=f"collate_fn pairs inputs with the targets of other samples: if the same {misalignment.samples} "
+        f"{split} samples are passed in another order, {misalignment.changed} of them get another target.",
+        where=get_location(misalignment.line),
+        cause=f"collate_fn {misalignment.change}.",
+        fix="batch = sorted(batch, key=lambda sample: len(sample[0]), reverse=True)   # before inputs and targets are "
+        "taken from it",
+        setup_fix="sort before collation",
+        evidence={"samples": misalignment.samples, "changed": misalignment.changed, "split": misalignment.split},
+    )
+
+
+def _shared_target_finding(misalignment: CollateMisalignment) -> Finding:
+    """Report a collate function that gives all samples of a batch the target of one of them."""
+    split = "validation" if misalignment.split == "val" else "training"
+    position = misalignment.moved.partition(" ")[0]
+    return Finding(
+        message=f"collate_fn gives all samples of a batch the target of its {position} sample: of the "
+        f"{misalignment.samples} {split} samples of a batch, {misalignment.changed} get another target than their own. "
+        "The target changes with the order of the samples.",
+        where=get_location(misalignment.line),
+        cause="collate_fn takes the target of one sample and repeats it for the batch.",
+        fix="y = torch.tensor([label for _, label in samples])   # one target for each sample",
+        evidence={
+            "samples": misalignment.samples,
+            "changed": misalignment.changed,
+            "split": misalignment.split,
+            "sample": position,
+        },
     )

@@ -204,6 +204,7 @@ class WatchSession:
             monitor.attempt(monitor.loss_leaves.on_loss, graph, step.batch, step.loss_calls, sys._getframe(1))
             monitor.attempt(monitor.loss_leaves.on_gradients, graph, step.loss_calls, step.loss)
             monitor.batch_alignment.separate_draws = step.separate_draws
+            monitor.batch_alignment.drawn_inputs = step.drawn_inputs
             self.first_step = judge_step(self.setup, step)
             self.learned_unpack = learn_unpack(self.setup, step)
 

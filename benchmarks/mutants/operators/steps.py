@@ -58,7 +58,7 @@ def seed_set_in_every_step(s: ProgramSource) -> Iterator[Mutation]:
         yield mutate(s.before(loop.body[0], "torch.manual_seed(0)"), blamed=[loop, *map(s.statement, s.model_calls())])
 
 
-@operator("R904 O502 G409 G414", "O510")
+@operator("R905 R904 O502 G409 G414", "O510")
 def average_written_back_in_every_step(s: ProgramSource) -> Iterator[Mutation]:
     """A slow average of the weights is written back to the model after each step."""
     for loop in s.training_loops():

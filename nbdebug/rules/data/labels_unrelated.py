@@ -34,9 +34,9 @@ from nbdebug.measurements.unmoved_targets import UnmovedTarget
 from nbdebug.records import Record
 from nbdebug.rule_engine.order_edits import find_reordering
 from nbdebug.rule_engine.rule_registry import rule
-from nbdebug.rules.drawn_targets import redrawn_finding, separate_draws_finding
+from nbdebug.rules.drawn_targets import drawn_inputs_finding, redrawn_finding, separate_draws_finding
 from nbdebug.rules.examples import network
-from nbdebug.rules.separated_labels import crossed_finding, separate_sorts_finding, separation_finding
+from nbdebug.rules.separated_labels import collate_finding, crossed_finding, separate_sorts_finding, separation_finding
 from nbdebug.rules.transformed_targets import moved_finding, unexchanged_finding, unmoved_finding, unpaired_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import origin_line, target_start_line
@@ -90,7 +90,8 @@ def labels_unrelated(
     Predicts the label of each of some hundred samples by a kernel ridge regression on the others, then repeats this
     with shuffled labels. If there is no relation in one split, it tests for one in the other split and for labels that
     belong to the previous or the next sample. Targets of -1 and 1 are two classes. A collate function of your own gets
-    the same samples in several orders: the pairs of input and target may not depend on it. An image with a target of
+    the same samples in several orders: the pairs of input and target may not depend on it, and the target of one sample
+    may not replace those of all others. An image with a target of
     its height and width is read several times: both must be flipped, rotated and shifted alike. If an image is mirrored
     and its few real-valued targets stay the same, a linear learner of the validation images tells whether one of them
     is a position. If maps or points are mirrored with the image, two channels that are mirror images of each other must
@@ -159,6 +160,10 @@ def labels_unrelated(
     In the first step of your loop, draws are followed through the torch calls. A target that comes from draws alone is
     unrelated to the inputs if none of them reaches the prediction, while another draw of its shape does.
 
+    Inputs are random numbers if all tensors that the model receives in the first step come from draws alone, while the
+    loss depends on the batch and validation passes receive the inputs of their batches. No training pass that is
+    inspected may receive those of its batch.
+
     In your loop, exactly: the inputs are those of a batch in another order while the targets are in the loader's order,
     or the reverse, or the targets are those of another batch; in more than half of at least ``least`` = 3 inspected
     steps. Inputs that are sorted and whose outputs are put back in order do not count, and neither do mixed samples.
@@ -174,7 +179,7 @@ def labels_unrelated(
     Permutation Tests for Studying Classifier Performance (2010).
     """
     if collate_misalignments:
-        yield _collate_finding(collate_misalignments[0])
+        yield replace(collate_finding(collate_misalignments[0]), explains=(*_CONSEQUENCES, "D116", "D122"))
         return
     if isinstance(crossed_targets, CrossedTargets):
         yield replace(crossed_finding(crossed_targets), explains=_CONSEQUENCES)
@@ -197,7 +202,9 @@ def labels_unrelated(
     if isinstance(loop, LoopSummary):
         of_loop = [*_loop_findings(loop, least)]
         yield from of_loop
-        if not of_loop and (draws := loop.batch_alignment.separate_draws):
+        if loop.batch_alignment.replaces_inputs_in_training and loop.batch_alignment.drawn_inputs:
+            yield replace(drawn_inputs_finding(loop.batch_alignment.drawn_inputs), explains=_CONSEQUENCES)
+        elif not of_loop and (draws := loop.batch_alignment.separate_draws):
             yield replace(separate_draws_finding(draws), explains=_CONSEQUENCES)
         elif not of_loop and _has_learned_nothing(record, reference) and (targets := redrawn_targets.targets):
             yield replace(redrawn_finding(targets), explains=_CONSEQUENCES)
@@ -371,22 +378,6 @@ def _lists_names(node: ast.AST) -> bool:
     """Match calls that list or sort names, without a key."""
     has_key = isinstance(node, ast.Call) and any(keyword.arg == "key" for keyword in node.keywords)
     return call_name(node) in _LISTING_CALLS and not has_key
-
-
-def _collate_finding(misalignment: CollateMisalignment) -> Finding:
-    """Report a collate function that orders inputs and targets differently."""
-    split = "validation" if misalignment.split == "val" else "training"
-    return Finding(
-        message=f"collate_fn pairs inputs with the targets of other samples: if the same {misalignment.samples} "
-        f"{split} samples are passed in another order, {misalignment.changed} of them get another target.",
-        where=get_location(misalignment.line),
-        cause=f"collate_fn {misalignment.change}.",
-        fix="batch = sorted(batch, key=lambda sample: len(sample[0]), reverse=True)   # before inputs and targets are "
-        "taken from it",
-        setup_fix="sort before collation",
-        evidence={"samples": misalignment.samples, "changed": misalignment.changed, "split": misalignment.split},
-        explains=_CONSEQUENCES,
-    )
 
 
 def _transposed_finding(setup: Setup, transposed: TransposedTarget) -> Finding:

@@ -20,6 +20,7 @@ from nbdebug.measurements.token_shares import TokenShares
 from nbdebug.preserve import Preserve
 from nbdebug.rule_engine.data_edits import order_validation
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.evaluated_inputs import truncated_inputs_finding
 from nbdebug.rules.examples import network
 from nbdebug.setup import Setup
 from nbdebug.setup.data_lines import Origin, origin_line, target_coding_line
@@ -95,7 +96,8 @@ def split_shift(
     into two splits with the same classes, because values with heavy tails differ by chance.
 
     In your loop, exactly: in all inspected passes of both phases, the inputs are those of the loader times a constant
-    plus an offset, and the constants of the phases differ by a factor of ``units``.
+    plus an offset, and the constants of the phases differ by a factor of ``units``. Inputs are also
+    reported if all inspected evaluation passes receive them without their fractions, and training passes as they are.
 
     A token, such as that of unknown words, is reported if it makes up 15% of the tokens of one split and ten times
     less of the other, without padding, and stands in half of the samples.
@@ -329,8 +331,10 @@ def _read_samples(dataset: Any) -> None:
 
 
 def _loop_findings(loop: LoopSummary, min_factor: float) -> Iterator[Finding]:
-    """Report inputs that the loop scales in one phase only."""
+    """Report inputs that the loop scales, or rounds toward zero, in one phase only."""
     scales, lines = loop.batch_alignment.scales, loop.forward_passes.lines
+    if loop.evaluated_inputs.are_truncated and "train" in scales and scales["train"].is_identity:
+        yield truncated_inputs_finding(loop.evaluated_inputs)
     if "train" not in scales or "val" not in scales or not scales["train"].scale or not scales["val"].scale:
         return
     factor = scales["val"].scale / scales["train"].scale

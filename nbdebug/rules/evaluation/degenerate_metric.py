@@ -23,6 +23,7 @@ from nbdebug.loop_monitor.stale_predictions import StalePredictions
 from nbdebug.loop_monitor.wrong_decisions import DecisionKind, WrongDecision
 from nbdebug.rule_engine.metric_edits import replace_decision
 from nbdebug.rule_engine.rule_registry import rule
+from nbdebug.rules.evaluated_inputs import misaligned_inputs_finding
 from nbdebug.rules.examples import minimal_setup, network, points, train
 from nbdebug.setup import Batch, Setup
 from nbdebug.source.assignments import covering_statement, last_assignment
@@ -122,6 +123,9 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     training batch and the other side the classes of the output for a validation batch.
     Evaluations are reported if at least two passes, and every one that follows another, have the same input tensors
     again, although a new batch was drawn and a part of it has the shape of such an input.
+    Inputs in another order are reported if the model receives the rows of a validation batch in another order in most
+    inspected evaluation passes, and the output, or decisions from it, are compared with the targets of the batch in
+    their own order, by a comparison, a difference or a loss of torch.
     A copy of the model is reported if the program calls it in two or more evaluations, and never the model: its
     parameters have the shapes of the model's, and stay constant between the evaluations while the model's change.
     Two names of one list are reported if it ends with the targets of a validation batch and as many other values.
@@ -144,6 +148,8 @@ def degenerate_metric(loop: LoopSummary, batches: list[Batch] | NotChecked) -> I
     if loop.stale_inputs is not None:  # what the passes received says more than how their line is written
         reported.add((loop.stale_inputs.line.file, loop.stale_inputs.line.number))
         yield _stale_input_finding(loop.stale_inputs)
+    if loop.evaluated_inputs.are_misaligned:
+        yield misaligned_inputs_finding(loop.evaluated_inputs)
     if loop.evaluated_copy is not None:
         yield _copy_finding(loop.evaluated_copy)
     for item in loop.stale_predictions:

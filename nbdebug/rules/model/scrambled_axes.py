@@ -13,22 +13,26 @@ from nbdebug.exceptions import NotChecked
 from nbdebug.finding import Edit, Finding, Location
 from nbdebug.measurements.axes import ScrambledReshape, Shape, moves_channels
 from nbdebug.measurements.axis_orders import find_axis_order
+from nbdebug.measurements.reshaped_samples import ReshapedSamples
 from nbdebug.measurements.transposed_maps import TransposedMap
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup
 from nbdebug.setup import Setup
 from nbdebug.source.assignments import covering_statement
 from nbdebug.source.edits import describe_edits, node_text, replace_node, wrap_node
-from nbdebug.source.location import SourceLine
+from nbdebug.source.location import SourceLine, get_location
 from nbdebug.source.search import call_name, call_subject
 
 _RESHAPES = ("view", "reshape", "unflatten", "flatten")
+_CONSEQUENCES = ("M304", "M305", "M321", "T601", "T606", "T607", "T608", "T609", "T610", "E703", "E709")
 _HINT = "# reshape only to split or merge neighboring axes, and swap axes with h.transpose(...) before or after"
 
 
 @rule("M309", "error")
 def scrambled_axes(
-    scrambled_reshapes: list[ScrambledReshape], transposed_map: TransposedMap | NotChecked | None
+    scrambled_reshapes: list[ScrambledReshape],
+    transposed_map: TransposedMap | NotChecked | None,
+    reshaped_samples: ReshapedSamples | NotChecked | None,
 ) -> Iterator[Finding]:
     """A reshape mixes axes that a permute should have moved.
 
@@ -49,6 +53,9 @@ def scrambled_axes(
     merging neighboring axes is not reported, since that keeps their order. Nor are the shifts of rows with which
     attention aligns the scores of relative positions or of a sliding window.
     A line that several modules run is reported for the first of them.
+    A few training samples are also compared, as the dataset stores and returns them, with their batch. It is reported
+    if the values have the same order (a correlation above 1 - 1e-6), the lengths of the axes another one, and a
+    convolution, a recurrent, an attention or a linear layer reads them in that shape.
     If the batch axis is involved, lengths may agree by coincidence; such a call is reported only if changing one sample
     changes the outputs of others, or if the call is in the loss.
     Square maps are also reported if noise in a patch of the input at row i and column j changes the output at row j and
@@ -81,12 +88,33 @@ def scrambled_axes(
             fix=describe_edits(edits) or _fix(reshape),
             edits=edits,
             evidence={"before": reshape.shape_before, "after": reshape.shape_after, "call": reshape.call.name},
-            explains=("M304", "M305", "M321", "T601", "T606", "T607", "T608", "T609", "T610", "E703", "E709"),
+            explains=_CONSEQUENCES,
             # Only the shapes of the targets tell that a row stands for one position.
             severity="warning" if reshape.needs_channels_last else None,
         )
+    if isinstance(reshaped_samples, ReshapedSamples):
+        yield _samples_finding(reshaped_samples)
     if isinstance(transposed_map, TransposedMap):
         yield _transposed_finding(transposed_map)
+
+
+def _samples_finding(samples: ReshapedSamples) -> Finding:
+    """Report samples that a dataset or a collate function reshapes, at the line that does so."""
+    before, after = samples.shape_before, samples.shape_after
+    order = find_axis_order(before, after)
+    function = "collate_fn" if samples.is_collated else "The dataset"
+    return Finding(
+        message=f"{function} turns {before[0]} samples of shape {before[1:]} into a tensor of shape {after}, in which "
+        "the values have the same order. A reshape keeps the order of the values, so it mixes these axes.",
+        where=get_location(samples.line),
+        cause="A reshape does not swap axes: it only divides the same sequence of values differently.",
+        fix=f"x = {order.describe().format('x')}   # of the stacked samples, in place of the reshape"
+        if order is not None
+        else _HINT,
+        evidence={"before": before, "after": after, "collated": samples.is_collated},
+        explains=_CONSEQUENCES,
+        aspect="samples",
+    )
 
 
 def _transposed_finding(transposed: TransposedMap) -> Finding:

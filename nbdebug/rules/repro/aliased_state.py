@@ -20,6 +20,7 @@ from nbdebug.measurements.weight_copies import StateCopy
 from nbdebug.rule_engine.expression_edits import expressions_at
 from nbdebug.rule_engine.rule_registry import rule
 from nbdebug.rules.examples import minimal_setup, network, points
+from nbdebug.rules.undone_updates import undone_updates_finding
 from nbdebug.setup import Setup
 from nbdebug.setup.notebook_names import user_variables
 from nbdebug.source.assignments import covering_statement
@@ -60,6 +61,10 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
     of an earlier evaluation, and the next training pass uses them. In the first 40 steps, nothing else may change the
     weights between two steps.
 
+    An average that the loop writes to the model after each step is a warning if less than 5% of each update remains
+    in the compared weights at the next pass, with a cosine above 0.8, in all compared steps: the second to the
+    41st, and at least five.
+
     A state that is loaded after the last step is a warning if it undoes the training: of the change of up to 512
     compared weights since the first step, less than 5% remains in it. That is so for weights from before the first
     step, and for an average that is too slow for the number of steps. It is not reported for weights that were
@@ -89,6 +94,8 @@ def aliased_state(state_copies: list[StateCopy] | NotChecked, loop: LoopSummary 
     undone_training = loop.undone_training if isinstance(loop, LoopSummary) else None
     if replaced_weights is not None:
         yield _replaced_finding(replaced_weights)
+    if isinstance(loop, LoopSummary) and loop.undone_updates is not None:
+        yield undone_updates_finding(loop.undone_updates)
     if undone_training is not None:
         yield _undone_finding(undone_training)
     if isinstance(loop, LoopSummary) and loop.state_dict_loads.live_tensor_loads:

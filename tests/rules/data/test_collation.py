@@ -131,6 +131,68 @@ def neighbors_alike(samples: list[Any]) -> tuple[Tensor, Tensor, Tensor]:
     return padded(samples), padded(samples).roll(1, 0), (labels == labels.roll(1)).long()
 
 
+def label_of_the_first(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    return padded(samples), torch.full((len(samples),), samples[0][1])
+
+
+def label_expanded(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    labels = labels_of(samples)
+    return padded(samples), labels[:1].expand_as(labels)
+
+
+def label_of_the_last_in_a_dictionary(samples: list[Any]) -> dict[str, Tensor]:
+    label = 0
+    for sample in samples:
+        label = sample[1]
+    return {"waves": padded(samples), "labels": torch.tensor([label] * len(samples))}
+
+
+def curve_of_the_first(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    return padded(samples), samples[0][1].repeat(len(samples), 1)
+
+
+class FirstOfArray:
+    """A collate object that fills an array with the first label."""
+
+    def __call__(self, samples: list[Any]) -> tuple[PackedSequence, Tensor]:
+        labels = np.zeros(len(samples), dtype=np.int64)
+        labels[:] = samples[0][1]
+        return pack_sequence([wave for wave, _ in samples], enforce_sorted=False), torch.from_numpy(labels)
+
+
+def share_of_the_batch(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    return padded(samples), F.one_hot(labels_of(samples), 3).float().mean(0).expand(len(samples), 3)
+
+
+def only_one_class(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    return padded(samples), torch.ones(len(samples), dtype=torch.long)
+
+
+def real_and_false(samples: list[Any]) -> tuple[Tensor, Tensor, Tensor]:
+    return padded(samples), torch.full((len(samples), 2), float(samples[0][1])), labels_of(samples)
+
+
+def bag_of_waves(samples: list[Any]) -> tuple[Tensor, Tensor]:
+    return padded(samples), torch.full((len(samples),), samples[0][1])
+
+
+def one_class_a_batch() -> Setup:
+    batches = [[k for k in range(200) if k % 3 == c][start : start + 16] for c in range(3) for start in (0, 16, 32)]
+    loader = DataLoader(WAVES, batch_sampler=batches, collate_fn=bag_of_waves)  # type: ignore[arg-type]
+    return Setup(WaveModel(3), loader, loss_fn=nn.CrossEntropyLoss())
+
+
+def one_class_in_order() -> Setup:
+    waves = sorted(WAVES[:192], key=lambda sample: sample[1])
+    loader = DataLoader(waves, batch_size=16, collate_fn=bag_of_waves)  # type: ignore[arg-type]
+    return Setup(WaveModel(3), loader, loss_fn=nn.CrossEntropyLoss())
+
+
+def single_samples() -> Setup:
+    loader = DataLoader(WAVES, batch_size=1, shuffle=True, collate_fn=bag_of_waves)  # type: ignore[arg-type]
+    return Setup(WaveModel(3), loader, loss_fn=nn.CrossEntropyLoss())
+
+
 def setup_of(collate: Callable[[list[Any]], Any], data: list[Any] = WAVES, outputs: int = 3) -> Setup:
     loader = DataLoader(data, batch_size=16, shuffle=True, collate_fn=collate)  # type: ignore[arg-type]
     loss_fn = nn.MSELoss() if data is CURVES else nn.CrossEntropyLoss()
@@ -173,6 +235,32 @@ ALIGNED: dict[str, Callable[[], Setup]] = {
     "negatives of the batch": lambda: setup_of(with_negatives),
     "pairs formed in the batch": lambda: setup_of(neighbors_alike),
 }
+
+
+SHARED: dict[str, tuple[Callable[[], Setup], str, str]] = {
+    "first label": (lambda: setup_of(label_of_the_first), "torch.full(", "first"),
+    "expanded": (lambda: setup_of(label_expanded), "expand_as", "first"),
+    "last label": (lambda: setup_of(label_of_the_last_in_a_dictionary), "[label] * len(samples)", "last"),
+    "real-valued targets": (lambda: setup_of(curve_of_the_first, CURVES, 2), ".repeat(", "first"),
+    "an array": (lambda: setup_of(FirstOfArray()), "def __call__", "first"),
+}
+ALIGNED |= {
+    "mean of the batch": lambda: setup_of(share_of_the_batch),
+    "the same for all": lambda: setup_of(only_one_class),
+    "another input of the first": lambda: setup_of(real_and_false),
+    "batches of one class": one_class_a_batch,
+    "batches of one class in order": one_class_in_order,
+    "single samples": single_samples,
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_labels_unrelated_of_a_target_for_the_whole_batch_names_the_line(name: str) -> None:
+    build, source, position = SHARED[name]
+    (finding,) = rule_faults(build(), "D105")
+    assert f"all samples of a batch the target of its {position} sample" in finding.message
+    assert finding.where.source is not None
+    assert source in finding.where.source
 
 
 @pytest.mark.parametrize("name", MISALIGNED)

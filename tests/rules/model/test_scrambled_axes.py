@@ -383,7 +383,11 @@ def test_axes_of_rows_are_those_that_an_exchange_of_axes_explains(name: str) -> 
     axes = before[1:], after[1:]
     call = TorchCall("reshape", (torch.zeros(before),), (torch.zeros(after),), (), {}, None, None)
     (finding,) = find_rule("M309")(
-        {"scrambled_reshapes": [ScrambledReshape(call, before, after, *axes)], "transposed_map": None}
+        {
+            "scrambled_reshapes": [ScrambledReshape(call, before, after, *axes)],
+            "transposed_map": None,
+            "reshaped_samples": None,
+        }
     )
     expected = (
         f"takes {after[-1]} values from several positions of {mixed}; it should take the values along {wanted} at"
@@ -397,7 +401,7 @@ def test_axes_of_rows_are_those_that_an_exchange_of_axes_explains(name: str) -> 
 def test_rows_of_exchanged_samples_name_no_axis(before: tuple[int, ...], after: tuple[int, ...]) -> None:
     call = TorchCall("view", (torch.zeros(before),), (torch.zeros(after),), (), {}, None, None)
     reshape = ScrambledReshape(call, before, after, before[:2], after[:2])
-    (finding,) = find_rule("M309")({"scrambled_reshapes": [reshape], "transposed_map": None})
+    (finding,) = find_rule("M309")({"scrambled_reshapes": [reshape], "transposed_map": None, "reshaped_samples": None})
     assert "so that the axes with lengths" in finding.message
 
 
