@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import GradientEdge
 
 from nbdebug.autograd.graph import Graph, Node
 from nbdebug.source.assignments import covering_statement
@@ -24,6 +25,8 @@ VALUE_PRESERVING_NODES = frozenset(
         *("Split", "SplitWithSizes", "UnsafeSplit", "Chunk", "Unbind", "Cat", "Stack", "NativeDropout"),
     }
 )
+_JOINS = frozenset({"Cat", "Stack"})
+_SAVE_RESULTS = frozenset({"LogSoftmax", "Softmax"})
 _NON_NEGATIVE = (0.0, math.inf)
 _UNIT_INTERVAL = (0.0, 1.0)
 _FIXED_RANGES: dict[str, tuple[float, float]] = {
@@ -84,6 +87,8 @@ class Pattern:
         """Yield each producer with its consumer, starting with the consumer nearest to the loss."""
         for consumer in graph.get_nodes_by_name(*self.consumer):
             for producer in self.find_producers(consumer):
+                if not _JOINS.isdisjoint(self.through) and not _sends_gradient(consumer, producer):
+                    continue  # a join lies between them, and the consumer reads another part of it
                 yield producer, consumer
 
     def find_producers(self, consumer: Node) -> Iterator[Node]:
@@ -108,6 +113,27 @@ class Pattern:
                 or (self.through_slopes and has_one_slope(node))
             ):
                 pending += node.inputs
+
+
+def _sends_gradient(consumer: Node, producer: Node) -> bool:
+    """Return whether a gradient at the input of one operation reaches the result of another, also if unknown."""
+    values = consumer.get_saved("result" if consumer.name in _SAVE_RESULTS else "self")
+    edges = [edge for edge in consumer.function.next_functions if edge[0] is not None]
+    if not isinstance(values, Tensor) or len(edges) != 1:
+        return True
+    # Varied, since a normalization would send nothing on of a constant, and without random numbers.
+    varied = torch.arange(1, 1 + values.numel(), device=values.device).cos().view_as(values).to(values.dtype)
+    try:
+        (gradient,) = torch.autograd.grad(
+            [GradientEdge(*edges[0])],
+            [GradientEdge(producer.function, 0)],
+            [varied],
+            retain_graph=True,
+            allow_unused=True,
+        )
+    except RuntimeError:  # torch has freed what an operation between them saved
+        return True
+    return gradient is not None and bool(gradient.any())
 
 
 _EXPONENTIAL = Pattern(frozenset({"Exp"}), frozenset(), VALUE_PRESERVING_NODES)

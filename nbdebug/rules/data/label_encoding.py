@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -105,7 +106,9 @@ def label_encoding(
         has_one_output = len(tree_tensors(output)) < 2  # of several, some may learn the opposite of the target
         is_whole = not isinstance(setup, HeadSetup)
         if isinstance(record, Record) and not isinstance(loss_kind, NotChecked) and has_one_output and is_whole:
-            yield from _constant_loop_targets(setup, loop, record.about, loss_kind, least)
+            value = record.about.get("constant_target")
+            if value is not None and not _is_learned_by_inputs(score_tensor(output), value, loss_kind):
+                yield from _constant_loop_targets(setup, loop, value, loss_kind, least)
         return
     if not isinstance(loss_calls, NotChecked):
         yield from target_domain_findings(setup, loss_calls, share)
@@ -191,7 +194,7 @@ def _constant_target_findings(setup: Setup, tables: dict[str, SplitTable], min_s
 
 
 def _constant_loop_targets(
-    setup: Setup, loop: LoopSummary, about: dict[str, Any], kind: LossKind, min_steps: int
+    setup: Setup, loop: LoopSummary, value: float, kind: LossKind, min_steps: int
 ) -> Iterator[Finding]:
     """Report a loop whose only optimizer always learns the same target, from the loader.
 
@@ -200,12 +203,25 @@ def _constant_loop_targets(
     alignment = loop.batch_alignment
     if kind not in _CONSTANT_LOSSES or not loop.has_one_optimizer:
         return
-    value = about.get("constant_target")
-    if value is None or (not value and kind in ("squared", "absolute")):
+    if not value and kind in ("squared", "absolute"):
         return
     if alignment.foreign_target_steps or loop.alternates_losses or alignment.checked_steps < min_steps:
         return
     yield _constant_target_finding(setup, f"The target of every training sample is {value:g}.", {"target": value})
+
+
+def _is_learned_by_inputs(output: Any, value: float, kind: LossKind, share: float = 0.02) -> bool:
+    """Check whether a model that learned to answer one label answers the other one for more than ``share`` of a batch.
+
+    A margin between a liked and another item cannot be the same for all: its sign changes if the two are exchanged.
+    """
+    if kind not in ("bce", "bce-with-logits") or value not in (0, 1) or not isinstance(output, Tensor):
+        return False
+    scores = output.detach().float()
+    logits = scores if kind == "bce-with-logits" else scores.logit(eps=1e-6)
+    margin = logits if value else -logits
+    has_learned = bool(nn.functional.softplus(-margin).mean() < math.log(2) / 2)
+    return has_learned and bool((margin < 0).float().mean() > share)
 
 
 _CONSTANT_MAKERS = ("ones", "zeros", "full", "ones_like", "zeros_like", "full_like")

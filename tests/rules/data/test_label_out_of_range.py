@@ -232,6 +232,38 @@ def test_loop_that_always_learns_the_same_target_is_reported(target: Any, loss_f
     assert messages == ([f"The target of every training sample is {value}."] if value else [])
 
 
+class PreferenceMargin(nn.Module):
+    """The score of a user's liked item less that of another one: exchanged items change its sign."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.user, self.item = nn.Embedding(12, 6), nn.Embedding(10, 6)
+
+    def forward(self, triple: Tensor) -> Tensor:
+        user, liked, other = triple.unbind(1)
+        return (self.user(user) * (self.item(liked) - self.item(other))).sum(1, keepdim=True)
+
+
+@pytest.mark.parametrize(("rate", "is_reported"), [(0.05, False), (1e-5, True)])
+def test_same_target_of_pairs_is_silent_once_the_model_has_learned_them(rate: float, is_reported: bool) -> None:
+    torch.manual_seed(0)
+    taste, kind = torch.randn(12, 3), torch.randn(10, 3)
+    user, liked, other = (torch.randint(high, (600,)) for high in (12, 10, 10))
+    prefers = ((taste[user] * (kind[liked] - kind[other])).sum(1) + torch.randn(600) > 0)[:, None]
+    triples = torch.stack([user, liked, other], 1)
+    triples = torch.where(prefers, triples, triples[:, [0, 2, 1]])
+    model, loader = PreferenceMargin(), DataLoader(TensorDataset(triples, torch.ones(600, 1)), 200, shuffle=True)
+    optimizer, loss_fn = torch.optim.Adam(model.parameters(), rate), nn.BCEWithLogitsLoss()
+    debugger = Debugger(model, loader, loss_fn=loss_fn, optimizer=optimizer)
+    with debugger.watch():
+        for _ in range(40):
+            for x, y in loader:
+                optimizer.zero_grad()
+                loss_fn(model(x), y).backward()
+                optimizer.step()
+    assert ("D102" in {finding.code for finding in debugger.findings}) == is_reported
+
+
 def test_label_encoding_of_labels_scaled_to_one_class_is_reported() -> None:
     assert label_error_codes(two_split_setup((Y[:40] / 255).long(), Y[40:])) == ["D102"]
 
